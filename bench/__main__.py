@@ -28,7 +28,6 @@ _BENCHES = {
     "corpus": "corpus",
     "fused": "fused",
     "fuzz": "fuzz",
-    "generators": "generators",
     "grouped": "grouped",
     "guarded": "guarded",
     "hardware": "hardware",

@@ -37,6 +37,7 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     from bench.kernel_kinds import Computed
     from bench.narrow_attention import NarrowForm
     from bench.paged import PagedCase
+    from bench.probes.row_forms import RowForm
     from bench.row_ranges import RowsCase
     from bench.rows import RowCase
     from tilewright.base.error import TilewrightError
@@ -46,6 +47,9 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
             return _row_range(case)
         case RowCase():
             return _rows(case)
+        case RowForm():
+            kernel, options = _rows(RowCase(case.program, case.rows, case.length))
+            return kernel, options | {"wanted": case.wanted}
         case FusedCase():
             return _fused(case)
         case BackwardCase():

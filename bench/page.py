@@ -196,8 +196,6 @@ whose rows boxes cut; with `--orders`, the orders in which tiles are taken |
 | `python -m bench tile-family` | tiles of every shape near the estimate's best, in both orientations, whole and \
 streamed, under load and after rests; with `--fit FILE`, the estimate's facts, with `--from FILE`, today's choices by \
 a file's runs, without a GPU |
-| `python -m bench generators` | plain products by the general generator, by the template, and by \
-that with the same tile |
 | `python -m bench stream-k` | tiles left over after whole waves, with the help of idle CTAs and taken whole |
 | `python -m bench long-sums` | few tiles of large K: how many CTAs and clusters share each; with `--one-tile`, \
 one tile; with `--from FILE`, today's choices by a file's runs, without a GPU |

@@ -191,7 +191,7 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     ),
     "walks that sum two products": (
         gated_kernel("silu"),
-        {"dims": {"M": 256, "N": 264, "K": 256}, "wanted": Wanted(walked=True, tile=(64, 64))},
+        {"dims": {"M": 256, "N": 264, "K": 256}, "wanted": Wanted(tile=(64, 64))},
     ),
     "parts of a cluster": (
         matmul_kernel,

@@ -3,9 +3,8 @@
     python -m bench.probes.beginnings [-o beginnings.json]
 
 Products of a few microseconds, launched one behind the other, each begun before the one before has ended: as they are
-compiled; with every thread waiting for the launch before, instead of the one that fills slots at its first tile; and
-with a pause of no time between the release of the last slots and the epilogue, as products of several tiles a CTA have;
-and, where slices are asked for ahead, with none and eight of them.
+compiled; with a pause of no time between the release of the last slots and the epilogue, as products of several tiles a
+CTA have; and, where slices are asked for ahead, with none and eight of them.
 Told is each one's time over the first's, in turns with torch.mm (`bench.wished`). Needs PyTorch and a GPU.
 Source of the instructions: PTX ISA, griddepcontrol, nanosleep.
 """
@@ -65,7 +64,6 @@ def _ways(shape: tuple[int, int, int]) -> dict[str, Bundle | str]:
     ways: dict[str, Bundle | str] = {
         _AS_COMPILED: first,
         "again": first,
-        "all threads wait": compiled(Wanted(filler_waits=False)),
         "a pause": paused(first),
     }
     if first.decisions["prefetch"]:

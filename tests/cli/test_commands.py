@@ -47,7 +47,7 @@ def test_compile_writes_every_stage(folder: Path, tilewright: Tilewright) -> Non
     assert answer.code == 0 and answer.err == ""
     document = answer.document
     assert document["proof"]["verdict"] == "proven" and document["text_proof"]["verdict"] == "proven"
-    assert document["decisions"]["tile_m"] == 64
+    assert document["decisions"]["unit_rows"] == 64
     names = ["matmul.twb", *(f"matmul.{suffix}" for suffix in ("tile.mlir", "ac.mlir", "nvgpu.mlir"))]
     names += ["matmul.ptx", "matmul.cubin", "matmul.plan.json"]
     assert document["written"] == names
@@ -75,7 +75,7 @@ def test_compile_takes_the_quickest_by_a_timer(
     monkeypatch.setattr("tilewright.driver.compile.tuned.gpu_timer", lambda program: timer)
     answer = tilewright(*arguments)
     assert answer.code == 0 and len(timed) == 2
-    assert answer.document["decisions"]["tile_m"] == timed[1].decisions["tile_m"]
+    assert answer.document["decisions"]["tile_columns"] == timed[1].decisions["tile_columns"]
     assert tilewright(*arguments).code == 0 and len(timed) == 2, "the winner is kept"
 
 

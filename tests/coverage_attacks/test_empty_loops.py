@@ -44,3 +44,40 @@ def test_a_loop_without_iterations_that_hangs_is_excused_in_words() -> None:
     found = judged(hanging("setp.eq.u32 %p1, %r7, 1;", before=told))
     assert isinstance(found.verdict, Proven), found.verdict
     assert any("iterates at least once" in line for line in found.verdict.assumptions), found.verdict.assumptions
+
+
+GUARDED = """
+    mov.u32 %r7, 1;
+    mov.u32 %r5, 0;
+    setp.lt.u32 %p2, %r1, 64;
+    @%p2 bra AFTER;
+    shr.u32 %r4, %r1, 6;
+LOOP:
+    bar.sync 0;
+    mov.u32 %r7, 0;
+    add.s32 %r5, %r5, 1;
+    setp.lt.s32 %p3, %r5, %r4;
+    @%p3 bra LOOP;
+AFTER:
+"""
+"""A loop that is tested where it ends, behind a guard, as compilers write it."""
+
+
+def test_a_loop_behind_a_guard_that_hangs_without_iterations_is_excused_in_words() -> None:
+    found = judged(hanging("setp.eq.u32 %p1, %r7, 1;", before=GUARDED))
+    assert isinstance(found.verdict, Proven), found.verdict
+    assert any("iterates at least once" in line for line in found.verdict.assumptions), found.verdict.assumptions
+
+
+def test_a_guard_that_asks_for_something_else_excuses_nothing() -> None:
+    """The loop iterates %r1 / 64 times, if %r2 is 2. It hangs with all others."""
+    other = GUARDED.replace("setp.lt.u32 %p2, %r1, 64;", "setp.ne.u32 %p2, %r2, 2;")
+    found = judged(hanging("setp.eq.u32 %p1, %r7, 1;", before=other))
+    assert isinstance(found.verdict, Refuted), found.verdict
+
+
+@pytest.mark.parametrize("hang", HANGS)
+def test_a_guard_that_skips_in_clean_launches_too_excuses_nothing(hang: str) -> None:
+    never = GUARDED.replace("setp.lt.u32 %p2, %r1, 64;", "setp.lt.u32 %p2, %r1, 0x40000000;")
+    found = judged(hanging(HANGS[hang], before=never))
+    assert isinstance(found.verdict, Refuted), found.verdict

@@ -1,7 +1,7 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """One kernel for a range of extents: compiled and proven once, right at every extent on the CPU machine."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,6 @@ from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.tile.axes import derived_extent
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.runtime.bundle import load, save
@@ -135,20 +134,14 @@ KINDS = {
 }  # fmt: skip
 
 
-WALKED = "sm_90a, by the general generator"
-
-
 @cache
 def compiled(name: str, target: str = "sm_90a") -> Compilation:
-    """For sm_100a, of which there was no GPU, with both proofs and assembled; walks with both proofs."""
-    kind, proved = KINDS[name], target == "sm_100a"
-    wanted, target = replace(kind.wanted, walked=target == WALKED), target.split(",")[0]
-    made = compile_kernel(
-        kind.kernel, dims={**kind.dims, "M": kind.values}, dtype=kind.dtype, strides=kind.strides, wanted=wanted,
-        rerun=proved or wanted.walked, assembled=proved, target=target,
+    """With both proofs; for sm_100a, of which there was no GPU, assembled."""
+    kind = KINDS[name]
+    return compile_kernel(
+        kind.kernel, dims={**kind.dims, "M": kind.values}, dtype=kind.dtype, strides=kind.strides, wanted=kind.wanted,
+        rerun=True, assembled=target == "sm_100a", target=target,
     )  # fmt: skip
-    assert isinstance(made.decisions, CascadeDecisions) or not wanted.walked
-    return made
 
 
 def extents_of(kind: Kind) -> list[int]:
@@ -162,7 +155,6 @@ def extents_of(kind: Kind) -> list[int]:
     ("name", "target"),
     [
         *((name, "sm_90a") for name in KINDS),
-        *((name, WALKED) for name in KINDS if name != "scales of blocks"),
         *((name, "sm_100a") for name in KINDS),
     ],
 )

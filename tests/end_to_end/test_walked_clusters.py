@@ -76,7 +76,7 @@ def test_parts_of_no_whole_swizzle_are_refused() -> None:
 
 def pair() -> ModuleOp:
     elements = dict.fromkeys("abc", Element.BF16)
-    wanted = Wanted(tile=(64, 64), cluster=(1, 2), walked=True, stages=3)
+    wanted = Wanted(tile=(64, 64), cluster=(1, 2), stages=3)
     module = as_walk(trace(matmul_kernel, {"M": 140, "N": 264, "K": 512}, elements, None), HOPPER, wanted)
     decide(the_program(module), HOPPER, wanted)
     return lower_program(the_program(module)).kernels[-1].module

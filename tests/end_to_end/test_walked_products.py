@@ -43,7 +43,7 @@ _WISHES = (
 
 def walked(kernel: Kernel, dims: Mapping[str, int], **options: Any) -> tuple[Compilation, CascadeDecisions]:
     wishes = {name: options.pop(name) for name in _WISHES if name in options}
-    compilation = compile_kernel(kernel, dims=dims, wanted=Wanted(walked=True, **wishes), **options)
+    compilation = compile_kernel(kernel, dims=dims, wanted=Wanted(**wishes), **options)
     decisions = compilation.decisions
     assert isinstance(decisions, CascadeDecisions)
     assert compilation.text_proof is not None

@@ -112,7 +112,7 @@ def test_few_rows_take_what_the_model_of_them_says() -> None:
 
 
 def test_one_kernel_for_a_range_of_rows_shares_its_walk() -> None:
-    wanted = Wanted(walked=True, tile=(64, 32), split=4, swapped=True)
+    wanted = Wanted(tile=(64, 32), split=4, swapped=True)
     made = compile_kernel(matmul_kernel, dims={"M": Range(1, 32), "N": 192, "K": 1024}, wanted=wanted, assembled=False)
     assert made.text_proof is not None and made.plan.run_time is not None
     assert made.decisions.split == 4
@@ -132,13 +132,13 @@ def test_one_kernel_for_a_range_of_rows_shares_its_walk() -> None:
 def test_what_is_refused(kernel: Kernel, wishes: Mapping[str, Any], words: str) -> None:
     with pytest.raises(TilewrightError, match=words):
         dims = {"M": 128, "N": 128, "K": 512} | ({"B": 2} if kernel is batched else {})
-        compile_kernel(kernel, dims=dims, wanted=Wanted(walked=True, **wishes))
+        compile_kernel(kernel, dims=dims, wanted=Wanted(**wishes))
 
 
 def four() -> ModuleOp:
     """Of four CTAs, of which two get a part of each tile."""
     elements = dict.fromkeys("abc", Element.BF16)
-    wanted = Wanted(tile=(64, 16), split=4, swapped=False, walked=True, stages=3)
+    wanted = Wanted(tile=(64, 16), split=4, swapped=False, stages=3)
     module = as_walk(trace(matmul_kernel, {"M": 140, "N": 264, "K": 2048}, elements, None), HOPPER, wanted)
     decide(the_program(module), HOPPER, wanted)
     return lower_program(the_program(module)).kernels[-1].module

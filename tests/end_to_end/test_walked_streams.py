@@ -43,7 +43,7 @@ def streamed(
     """A product whose first tiles are cut, on a few CTAs."""
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
     dims = dict(zip("MNK", shape, strict=True))
-    decided = lower(kernel, dims, elements, wanted=Wanted(walked=True, stream_k=False, **wanted))
+    decided = lower(kernel, dims, elements, wanted=Wanted(stream_k=False, **wanted))
     assert isinstance(decided.decisions, CascadeDecisions)
     decisions = replace(decided.decisions, cut=(stream,), ctas=stream.ctas)
     the_program(decided.module).attributes["decisions"] = to_attribute(decisions)
@@ -137,7 +137,7 @@ def test_a_head_that_begins_where_its_tail_does_is_refuted() -> None:
     """Every slice is multiplied once: by the text's own sums, whatever is claimed."""
     large = lower(
         matmul_kernel, {"M": 4096, "N": 2112, "K": 4096},
-        wanted=Wanted(walked=True, tile=(128, 128), stream_k=True, stages=3),
+        wanted=Wanted(tile=(128, 128), stream_k=True, stages=3),
     )  # fmt: skip
     instance = small_instance(large.module)
     small = lower_decided(instance, decisions_of(the_program(instance).attributes["decisions"]))

@@ -3,9 +3,12 @@
 
 import math
 
+import numpy as np
 from examples.rows import quantize, quantize_int8, rms_norm, softmax
+from lowered_programs import Lowered, reference, run
 
 import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
 
 
 @tw.kernel
@@ -144,12 +147,46 @@ def of_numbers(wanted: tw.Tensor["M", tw.i32], codes: tw.Tensor["M", "N", tw.i32
     hits[i] = tw.sum(tw.equal(codes[i, j], wanted[i]) * codes[i, j + 1], over=j)
 
 
+@tw.kernel
+def projected(g: tw.Tensor["M", "N"], x: tw.Tensor["M", "N", tw.f32], y: tw.Tensor["M", "N"]):
+    """Two arrays, of other widths, that two walks need."""
+    i, j = tw.grid("M", "N")
+    y[i, j] = g[i, j] - x[i, j] * tw.mean(g[i, j] * x[i, j], over=j)
+
+
 PROGRAMS = {
     each.name: each
     for each in (
         softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantize, quantize_int8, spread, neighbours,
         twice_the_row,
         causal_softmax, sloped, first_largest, extremes, picked_loss, of_four_axes, across_four_axes, of_five_axes,
-        of_lengths, of_numbers,
+        of_lengths, of_numbers, projected,
     )
 }  # fmt: skip
+
+
+UNITS = {
+    Element.F32: 2.0**-19, Element.BF16: 2.0**-8, Element.F16: 2.0**-10, Element.F8E4M3: 2.0**-3, Element.S8: 0.0,
+    Element.S32: 0.0,
+}  # fmt: skip
+"""Of a result of this element, the relative error allowed: its rounding, and for float32 the functions' own."""
+
+
+def assert_near(lowered: Lowered, arrays) -> None:
+    expected = reference(lowered, arrays)
+    for buffer in lowered.plan.buffers:
+        if buffer.role != "output":
+            continue
+        got = run(lowered, arrays)[buffer.name].astype(np.float64)
+        wanted = expected[buffer.name]
+        size = np.abs(wanted[np.isfinite(wanted)]).max(initial=1e-30)
+        allowed = UNITS[buffer.element] * np.abs(wanted) + 2e-6 * size * (1 + len(lowered.plan.buffers))
+        if buffer.element is Element.S32:
+            allowed = 0 * allowed
+        if buffer.element is Element.S8:
+            allowed = 0 * allowed + 1  # a quotient in the middle of two whole numbers
+        if buffer.element is Element.F8E4M3:
+            allowed = allowed + 2.0**-9
+        same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+        with np.errstate(invalid="ignore"):
+            assert np.all(same | (np.abs(got - wanted) <= allowed)), (buffer.name, np.abs(got - wanted).max())

@@ -15,7 +15,7 @@ from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.tier import int_array
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
@@ -165,8 +165,9 @@ def test_clusters(cluster):
 def test_maps_have_the_batch_as_third_dimension():
     lowered = lower(batched, {"B": 5, "M": 256, "N": 128, "K": 512})
     plan = lowered.decisions
-    assert isinstance(plan, PipelineDecisions) and plan.batch == ("B",)
-    assert plan.a.map.dims == (512, 256, 5) and plan.a.map.box[2] == 1
+    assert isinstance(plan, CascadeDecisions) and plan.batch == ("B",)
+    (a,) = (slot.map for slot in plan.slots if slot.buffer == "a")
+    assert a.dims == (512, 256, 5) and a.box[2] == 1
     assert plan.stores[0].map.dims == (128, 256, 5)
     loads = [item for item in instructions(lowered.parsed) if item.opcode.startswith("cp.async.bulk.tensor.3d")]
     assert loads
@@ -239,6 +240,6 @@ def test_consumers_take_tiles_of_a_batch_in_turn():
     wanted = Wanted((128, 128), turns=True, swapped=False)
     for kernel in (batched, shared_weights):
         lowered = lower(kernel, {"B": 3, "M": 136, "N": 200, "K": 200}, wanted=wanted)
-        assert isinstance(lowered.decisions, PipelineDecisions) and lowered.decisions.turns
+        assert isinstance(lowered.decisions, CascadeDecisions) and lowered.decisions.turns
         proven(lowered)
         assert_close(lowered, random_inputs(lowered))

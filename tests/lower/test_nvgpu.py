@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -39,8 +38,6 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.kernels import gated_kernel
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.lower.mlir.elements import write_function
 from tilewright.lower.mlir.text import NvgpuText
@@ -159,13 +156,7 @@ CHECK:      gpu.return
     )
 
 
-def operations(text):
-    """How often each operation of a text occurs, but for arithmetic, of which places may be made in several ways."""
-    found = Counter(re.findall(r"(?:= |^ *)([a-z_]+\.[a-z_.]+)", text, re.MULTILINE))
-    return {name: count for name, count in found.items() if not name.startswith("arith.")}
-
-
-WALKED = {
+SMALL = {
     "plain": (matmul, {}, {}),
     "turns": (matmul, {}, {"tile": (128, 64), "turns": True}),
     "two blocks": (matmul, {}, {"tile": (256, 64)}),
@@ -177,24 +168,15 @@ WALKED = {
 }
 
 
-def walked(name):
-    kernel, elements, wanted = WALKED[name]
-    return lower(kernel, {"M": 300, "N": 264, "K": 320}, elements, wanted=Wanted(walked=True, **wanted))
-
-
-@pytest.mark.parametrize("name", WALKED)
-def test_a_walk_has_the_operations_of_the_pipeline(name):
-    kernel, elements, wanted = WALKED[name]
-    pipeline = lower(kernel, {"M": 300, "N": 264, "K": 320}, elements, wanted=Wanted(**wanted))
-    found = walked(name)
-    assert isinstance(found.decisions, CascadeDecisions) and isinstance(pipeline.decisions, PipelineDecisions)
-    assert operations(found.nvgpu) == operations(pipeline.nvgpu)
+def small(name):
+    kernel, elements, wanted = SMALL[name]
+    return lower(kernel, {"M": 300, "N": 264, "K": 320}, elements, wanted=Wanted(**wanted))
 
 
 def test_what_is_loaded_for_each_row_is_repeated_along_it():
     """Four numbers of a block of 64 rows, which eight columns take, in each of two blocks."""
     dims = {"M": 256, "N": 64, "K": 128}
-    lowered = lower(scaled_rows, dims, {"s": tw.f32}, wanted=Wanted(walked=True, tile=(256, 64)))
+    lowered = lower(scaled_rows, dims, {"s": tw.f32}, wanted=Wanted(tile=(256, 64)))
     shuffles = [line for line in lowered.nvgpu.splitlines() if "vector.shuffle" in line]
     assert shuffles
     chosen = re.search(r"\[([\d, ]+)\] : vector<8xf32>, vector<8xf32>", shuffles[0])
@@ -204,7 +186,7 @@ def test_what_is_loaded_for_each_row_is_repeated_along_it():
 
 
 def test_a_map_of_places_is_refused():
-    lowered = lower(numbered, {"M": 64, "N": 64, "K": 64}, {"c": tw.f32}, wanted=Wanted(walked=True))
+    lowered = lower(numbered, {"M": 64, "N": 64, "K": 64}, {"c": tw.f32}, wanted=Wanted())
     with pytest.raises(TilewrightError, match=r"ac\.fragment\.map cannot be written"):
         lower_to_nvgpu(lowered.kernels)
 
@@ -309,7 +291,7 @@ def upstream(name, text, *options):
 
 
 PROGRAMS = {
-    **{f"walk: {name}": partial(walked, name) for name in WALKED},
+    **{f"small: {name}": partial(small, name) for name in SMALL},
     "matmul": lambda: gemm(512, 512, 512),
     "wide": lambda: gemm(4096, 4096, 4096),
     "two blocks": lambda: gemm(1024, 1024, 1024, tile=(256, 128)),

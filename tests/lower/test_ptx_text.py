@@ -19,7 +19,7 @@ from lowered_programs import (
 
 import tilewright.frontends.tile.language as tw
 from tilewright.frontends.ptx.ast import Address, Immediate
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.runtime.assemble import assemble
 from tilewright.synth.decide import Wanted
 from tilewright.targets.ptx import ptx_table
@@ -49,7 +49,7 @@ CHECK:      .maxnreg 168
 
 
 def test_barriers_are_initialised_before_anyone_waits(cube):
-    assert cube.decisions.stages == 8
+    assert {slot.slots for slot in cube.decisions.slots} == {8}
     filecheck(
         cube.ptx,
         """
@@ -88,14 +88,12 @@ CHECK:      // role consumer
 def test_bytes_announced_are_the_bytes_of_the_boxes(wanted):
     lowered = gemm(1024, 1024, 1024, **wanted)
     plan = lowered.decisions
-    assert isinstance(plan, PipelineDecisions)
+    assert isinstance(plan, CascadeDecisions)
     (announced,) = re.findall(r"mbarrier\.arrive\.expect_tx.*, (\d+);", lowered.ptx)
     copies = sum(item.opcode.startswith("cp.async.bulk.tensor.2d.shared") for item in instructions(lowered.parsed))
-    boxes = {"a": plan.tile_m // plan.a.map.box[1 if plan.a.major == "K" else 0],
-             "b": plan.tile_n // plan.b.map.box[1 if plan.b.major == "K" else 0]}  # fmt: skip
-    assert copies == boxes["a"] + boxes["b"]
-    moved = boxes["a"] * plan.a.map.tensor_map().box_bytes + boxes["b"] * plan.b.map.tensor_map().box_bytes
-    assert int(announced) == moved == (plan.tile_m + plan.tile_n) * plan.tile_k * 2
+    assert copies == sum(slot.spans * slot.boxes_down for slot in plan.slots)
+    moved = sum(slot.spans * slot.boxes_down * slot.map.tensor_map().box_bytes for slot in plan.slots)
+    assert int(announced) == moved == (plan.tile_rows + plan.tile_columns) * plan.tile_streamed * 2
 
 
 def descriptor_constants(ptx):
@@ -140,7 +138,7 @@ CHECK:      mbarrier.try_wait.parity
 CHECK:      wgmma.fence.sync.aligned;
 CHECK-COUNT-4: wgmma.mma_async
 CHECK:      wgmma.commit_group.sync.aligned;
-CHECK-NEXT: wgmma.wait_group.sync.aligned 1;
+CHECK:      wgmma.wait_group.sync.aligned 1;
 CHECK:      @%p0 mbarrier.arrive.release.cta.shared::cta.b64 _,
 CHECK:      loop_end_{{[0-9]+}}:
 CHECK:      wgmma.wait_group.sync.aligned 0;

@@ -10,6 +10,7 @@ from lowered_programs import lower, run
 import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import DTYPES
+from tilewright.synth.decide import Wanted
 
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-45, -1e-45, 3e38, -3e38], np.float32)
 
@@ -66,14 +67,16 @@ def test_of_equal_elements_the_first(length, value):
 
 
 @pytest.mark.parametrize("length", [70000, 66001])
-def test_rows_that_are_walked_by_strips(length):
+@pytest.mark.parametrize("wanted", [None, Wanted(row_ctas=1, row_kept=False, row_threads=1024)])
+def test_long_rows(length, wanted):
+    """Shared by a cluster's CTAs, or walked by strips of one."""
     x = np.random.default_rng(length).integers(-3, 4, (2, length)).astype(np.float32)
     x[1, :] = -np.inf
     x[1, length - 1] = np.nan
     elements = {"x": Element.F32, "most": Element.S32, "least": Element.S32}
-    (row,) = lower(places, {"M": 2, "N": length}, elements).decisions.rows
-    assert row.streamed
-    assert_places(x, Element.F32)
+    (row,) = lower(places, {"M": 2, "N": length}, elements, wanted=wanted).decisions.rows
+    assert row.streamed if wanted else row.ctas > 1
+    assert_places(x, Element.F32, wanted=wanted)
 
 
 @pytest.mark.parametrize("strides", [(1, 8), (520, 1), (513, 1)])

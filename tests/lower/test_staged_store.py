@@ -9,7 +9,8 @@ from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.frontends.tile.reference import evaluate
-from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.ir.exchange import Store
 from tilewright.layout.linear.maps import LinearLayout
 from tilewright.legal.descriptor.instruction_layout import instruction_layout
@@ -21,7 +22,7 @@ HOPPER = target("sm_90a")
 
 
 def plan_of(lowered):
-    assert isinstance(lowered.decisions, PipelineDecisions)
+    assert isinstance(lowered.decisions, CascadeDecisions)
     (store,) = lowered.decisions.stores
     (plan,) = store.staging
     (step,) = plan.steps

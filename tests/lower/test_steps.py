@@ -27,7 +27,7 @@ from tilewright.driver.reproof.small import small_extents
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions, to_attribute, turned_arrays
+from tilewright.ir.decisions import to_attribute, turned_arrays
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
@@ -38,18 +38,10 @@ TURNED = {"tile": (128, 72), "steps": (0, 67), "swapped": True}
 PLAIN = {"tile": (128, 64), "steps": (122, 0)}
 
 
-def made(wanted, dims, kernel=matmul, strides=None, *, walked: bool) -> Lowered:
-    """walked: by the general generator."""
-    lowered = lower(kernel, dict(zip("MNK", dims, strict=True)), None, strides, Wanted(walked=walked, **wanted))
-    assert isinstance(lowered.decisions, CascadeDecisions if walked else PipelineDecisions)
+def made(wanted, dims, kernel=matmul, strides=None) -> Lowered:
+    lowered = lower(kernel, dict(zip("MNK", dims, strict=True)), None, strides, Wanted(**wanted))
+    assert isinstance(lowered.decisions, CascadeDecisions)
     return lowered
-
-
-def steps_of(decisions: PipelineDecisions | CascadeDecisions) -> tuple[int, int]:
-    return decisions.steps if isinstance(decisions, CascadeDecisions) else (decisions.step_m, decisions.step_n)
-
-
-either = pytest.mark.parametrize("walked", [False, True], ids=["pipeline", "walk"])
 
 
 def reproved(lowered: Lowered, text: str | None = None):
@@ -57,7 +49,6 @@ def reproved(lowered: Lowered, text: str | None = None):
 
 
 @pytest.mark.sample(4)
-@either
 @pytest.mark.parametrize(
     ("wanted", "dims", "strides"),
     [
@@ -89,9 +80,9 @@ def reproved(lowered: Lowered, text: str | None = None):
         ({"tile": (128, 128), "steps": (120, 0), "cluster": (2, 1)}, (470, 256, 128), None),
     ],
 )  # fmt: skip
-def test_values_and_proofs(wanted, dims, strides, walked: bool) -> None:
-    lowered = made(wanted, dims, strides=strides, walked=walked)
-    assert steps_of(lowered.decisions) == wanted["steps"]
+def test_values_and_proofs(wanted, dims, strides) -> None:
+    lowered = made(wanted, dims, strides=strides)
+    assert lowered.decisions.steps == wanted["steps"]
     assert isinstance(verify(lowered.kernels[-1], HOPPER), Proven)
     assert_close(lowered, random_inputs(lowered))
     assert isinstance(reproved(lowered), Proven)
@@ -101,7 +92,6 @@ def test_values_and_proofs(wanted, dims, strides, walked: bool) -> None:
         assert staged and all(isinstance(each.verdict, SameAddresses) for each in staged)
 
 
-@either
 @pytest.mark.parametrize(
     ("kernel", "wanted"),
     [
@@ -112,16 +102,15 @@ def test_values_and_proofs(wanted, dims, strides, walked: bool) -> None:
         (residual, PLAIN),
     ],
 )  # fmt: skip
-def test_elementwise_work_and_two_results(kernel, wanted, walked: bool) -> None:
-    lowered = made(wanted, (200, 136, 64), kernel, walked=walked)
-    assert steps_of(lowered.decisions) == wanted["steps"]
+def test_elementwise_work_and_two_results(kernel, wanted) -> None:
+    lowered = made(wanted, (200, 136, 64), kernel)
+    assert lowered.decisions.steps == wanted["steps"]
     assert isinstance(verify(lowered.kernels[-1], HOPPER), Proven)
     assert_close(lowered, random_inputs(lowered))
 
 
-@either
-def test_what_is_stored_stands_in_the_program(walked: bool) -> None:
-    turned, plain = made(TURNED, (134, 136, 96), walked=walked), made(PLAIN, (243, 136, 96), walked=walked)
+def test_what_is_stored_stands_in_the_program() -> None:
+    turned, plain = made(TURNED, (134, 136, 96)), made(PLAIN, (243, 136, 96))
     stores = [op for op in turned.kernels[-1].walk() if isinstance(op, ac.CopyStoreOp)]
     assert [None if op.lines is None else op.lines.data for op in stores] == [None, None, 3]
     assert "lines = 3" in str(stores[-1])
@@ -129,10 +118,9 @@ def test_what_is_stored_stands_in_the_program(walked: bool) -> None:
     assert store.lines == IntAttr(61)
 
 
-@either
 @pytest.mark.parametrize("lines", [None, 0, 2, 4, 9])
-def test_a_store_of_other_lines_is_not_proven(lines: int | None, walked: bool) -> None:
-    module = made(TURNED, (134, 136, 96), walked=walked).kernels[-1].clone()
+def test_a_store_of_other_lines_is_not_proven(lines: int | None) -> None:
+    module = made(TURNED, (134, 136, 96)).kernels[-1].clone()
     store = next(op for op in module.walk() if isinstance(op, ac.CopyStoreOp) and op.lines is not None)
     if lines is None:
         del store.properties["lines"]
@@ -144,7 +132,7 @@ def test_a_store_of_other_lines_is_not_proven(lines: int | None, walked: bool) -
 def with_boxes(lowered: Lowered, by: int) -> Lowered:
     """Every result stored in boxes of so many lines more."""
     decisions = lowered.decisions
-    assert isinstance(decisions, PipelineDecisions | CascadeDecisions)
+    assert isinstance(decisions, CascadeDecisions)
 
     def longer(each):
         return replace(each, box=(each.box[0], each.box[1] + by))
@@ -159,11 +147,10 @@ def with_boxes(lowered: Lowered, by: int) -> Lowered:
     return lower_decided(module, changed)
 
 
-@either
 @pytest.mark.parametrize(("wanted", "dims"), [(TURNED, (141, 136, 96)), (PLAIN, (300, 136, 96))])
-def test_boxes_that_overlap_or_leave_something_out(wanted, dims, walked: bool) -> None:
+def test_boxes_that_overlap_or_leave_something_out(wanted, dims) -> None:
     """What two tiles store is seen in the program, what none stores where the text runs."""
-    lowered = made(wanted, dims, walked=walked)
+    lowered = made(wanted, dims)
     assert isinstance(verify(lowered.kernels[-1], HOPPER), Proven) and isinstance(reproved(lowered), Proven)
     more, fewer = with_boxes(lowered, 1), with_boxes(lowered, -1)
     assert not isinstance(verify(more.kernels[-1], HOPPER), Proven)
@@ -171,10 +158,9 @@ def test_boxes_that_overlap_or_leave_something_out(wanted, dims, walked: bool) -
     assert isinstance(verdict, Refuted) and "UM103" in {finding.code for finding in verdict.findings}
 
 
-@either
 @pytest.mark.parametrize(("wanted", "dims", "step"), [(TURNED, (141, 136, 96), 67), (PLAIN, (300, 136, 96), 122)])
-def test_a_role_that_goes_another_step_is_refuted(wanted, dims, step: int, walked: bool) -> None:
-    lowered = made(wanted, dims, walked=walked)
+def test_a_role_that_goes_another_step_is_refuted(wanted, dims, step: int) -> None:
+    lowered = made(wanted, dims)
     places = [found.span() for found in re.finditer(rf"(?<=, ){step}(?=[;,])", lowered.ptx)]
     assert len(places) > 1
     for begin, end in places:
@@ -183,12 +169,11 @@ def test_a_role_that_goes_another_step_is_refuted(wanted, dims, step: int, walke
             assert isinstance(reproved(lowered, text), Refuted), lowered.ptx[begin - 40 : end]
 
 
-@either
-def test_a_unit_s_rows_and_a_part_s_columns_elsewhere_are_refuted(walked: bool) -> None:
+def test_a_unit_s_rows_and_a_part_s_columns_elsewhere_are_refuted() -> None:
     """61 rows from one unit to the next, and 53 columns from one part to the next."""
     split = {"tile": (64, 112), "steps": (0, 106), "swapped": True, "split": 2}
     for wanted, dims, step in ((PLAIN, (300, 136, 96), 61), (split, (250, 64, 256), 53)):
-        lowered = made(wanted, dims, walked=walked)
+        lowered = made(wanted, dims)
         places = [found.span() for found in re.finditer(rf"(?<=, ){step}(?=[;,])", lowered.ptx)]
         assert places
         for begin, end in places:
@@ -196,9 +181,8 @@ def test_a_unit_s_rows_and_a_part_s_columns_elsewhere_are_refuted(walked: bool) 
             assert isinstance(reproved(lowered, text), Refuted), lowered.ptx[begin - 40 : end]
 
 
-@either
-def test_lines_that_are_staged_elsewhere_are_refuted(walked: bool) -> None:
-    lowered = made(TURNED, (134, 136, 96), walked=walked)
+def test_lines_that_are_staged_elsewhere_are_refuted() -> None:
+    lowered = made(TURNED, (134, 136, 96))
     line = [line for line in lowered.ptx.splitlines() if "stmatrix" in line][-1]
     place = line.split("[")[1].split("]")[0]
     moved = lowered.ptx.replace(line, line.replace(f"[{place}]", f"[{place}+1024]"), 1)
@@ -206,19 +190,17 @@ def test_lines_that_are_staged_elsewhere_are_refuted(walked: bool) -> None:
     assert any(isinstance(each.verdict, OtherAddress) for each in staged)
 
 
-@either
 @pytest.mark.parametrize(("wanted", "dims"), [(TURNED, (734, 256, 512)), (PLAIN, (734, 256, 512))])
-def test_the_small_instance_has_a_whole_tile_and_its_neighbour(wanted, dims, walked: bool) -> None:
-    program = the_program(made(wanted, dims, walked=walked).module)
+def test_the_small_instance_has_a_whole_tile_and_its_neighbour(wanted, dims) -> None:
+    program = the_program(made(wanted, dims).module)
     assert small_extents(program)["M"] > max(wanted["steps"])
 
 
 @pytest.mark.sample(1)
-@either
 @pytest.mark.parametrize(("m", "n", "k"), [(145, 3072, 3072), (530, 1536, 8960), (597, 1024, 4096)])
-def test_choices_are_proven(m: int, n: int, k: int, walked: bool) -> None:
-    dims, wanted = {"M": m, "N": n, "K": k}, Wanted(walked=walked)
+def test_choices_are_proven(m: int, n: int, k: int) -> None:
+    dims, wanted = {"M": m, "N": n, "K": k}, Wanted()
     made_ = compile_kernel(matmul_kernel, dims=dims, strides={"b": (1, k)}, wanted=wanted, assembled=False)
     decisions = made_.parts[0].decisions
-    assert isinstance(decisions, PipelineDecisions | CascadeDecisions) and any(steps_of(decisions))
+    assert isinstance(decisions, CascadeDecisions) and any(decisions.steps)
     assert made_.text_proof is not None

@@ -22,8 +22,10 @@ from lowered_programs import (
 
 import tilewright.frontends.tile.language as tw
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
-from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile_stream import TileStream
 from tilewright.machine.core.plan import run_plan
 from tilewright.synth.decide import Wanted
 from tilewright.synth.distribution.stream_k import leftover
@@ -37,8 +39,8 @@ def streamed(
 ) -> Lowered:
     """A product whose first tiles are streamed over a few CTAs."""
     decided = lower(kernel, dict(zip("MNK", shape, strict=True)), wanted=Wanted(**wanted))
-    assert isinstance(decided.decisions, PipelineDecisions)
-    decisions = replace(decided.decisions, streamed=tiles, head_slices=head, ctas=ctas)
+    assert isinstance(decided.decisions, CascadeDecisions)
+    decisions = replace(decided.decisions, cut=(TileStream(tiles, ctas - tiles, head),), ctas=ctas)
     the_program(decided.module).attributes["decisions"] = to_attribute(decisions)
     return lower_decided(decided.module, decisions)
 

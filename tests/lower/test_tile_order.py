@@ -16,7 +16,6 @@ from tilewright.targets import target
 HOPPER = target("sm_90a")
 
 _CURVE = {"tile_order": "hilbert", "tile_group": 4}
-either = pytest.mark.parametrize("walked", [False, True], ids=["pipeline", "walk"])
 _KINDS = {
     "alone": {"tile": (64, 8), "swapped": False},
     "in turn": {"tile": (128, 64), "turns": True, "depth": 64},
@@ -25,22 +24,20 @@ _KINDS = {
 
 
 @pytest.mark.sample(2)
-@either
 @pytest.mark.parametrize("kind", _KINDS)
-def test_such_a_kernel_is_proved_and_right(kind: str, walked: bool) -> None:
+def test_such_a_kernel_is_proved_and_right(kind: str) -> None:
     wanted = _KINDS[kind]
     rows, columns = wanted["tile"]
     # A whole square of 4 x 4 clusters, and tiles beside it that no square covers.
     tiles_n = 6 * wanted.get("cluster", (1, 1))[1]
-    lowered = gemm(5 * rows, tiles_n * columns, 128, walked=walked, **wanted, **_CURVE)
+    lowered = gemm(5 * rows, tiles_n * columns, 128, **wanted, **_CURVE)
     assert lowered.decisions.tile_order == "hilbert"
     assert all(isinstance(verify(kernel, HOPPER), Proven) for kernel in lowered.kernels)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Proven)
     assert_close(lowered, random_inputs(lowered))
 
 
-@either
-def test_a_curve_that_meets_a_tile_twice_is_refuted(monkeypatch: pytest.MonkeyPatch, walked: bool) -> None:
+def test_a_curve_that_meets_a_tile_twice_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text's small instance has a whole square, and two stores to one place are seen."""
 
     def diagonal(text: Text, number: str, side: int) -> tuple[str, str]:
@@ -49,7 +46,7 @@ def test_a_curve_that_meets_a_tile_twice_is_refuted(monkeypatch: pytest.MonkeyPa
 
     point = raster._hilbert_point
     monkeypatch.setattr(raster, "_hilbert_point", diagonal)
-    lowered = gemm(512, 32, 128, walked=walked, **_KINDS["alone"], **_CURVE)
+    lowered = gemm(512, 32, 128, **_KINDS["alone"], **_CURVE)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Refuted)
 
 
@@ -59,9 +56,8 @@ def _loops(lowered):
     return module, [op for op in module.walk() if isinstance(op, ac.TilesOp | ac.TurnTilesOp)]
 
 
-@either
-def test_roles_that_disagree_about_the_order_are_not_proven(walked: bool) -> None:
-    lowered = gemm(320, 48, 128, walked=walked, **_KINDS["alone"], **_CURVE)
+def test_roles_that_disagree_about_the_order_are_not_proven() -> None:
+    lowered = gemm(320, 48, 128, **_KINDS["alone"], **_CURVE)
     module, loops = _loops(lowered)
     assert {loop.order for loop in loops} == {StringAttr("hilbert")}
     del loops[0].properties["order"]
@@ -77,7 +73,6 @@ def test_orders_of_which_nothing_is_known_are_not_proven(name: str, value: objec
     assert isinstance(verify(module, HOPPER), Unknown)
 
 
-@either
-def test_the_upstream_dialects_have_no_such_order(walked: bool) -> None:
+def test_the_upstream_dialects_have_no_such_order() -> None:
     with pytest.raises(TilewrightError):
-        _ = gemm(320, 48, 128, walked=walked, **_KINDS["alone"], **_CURVE).nvgpu
+        _ = gemm(320, 48, 128, **_KINDS["alone"], **_CURVE).nvgpu

@@ -32,7 +32,7 @@ def test_columns_in_any_multiple_of_eight(tile, transposed):
     strides = {"b": (1, 96)} if transposed else {}
     dims = {"M": tile[0] + 8, "N": tile[1] + 8, "K": 96}
     lowered = proved(lower(matmul, dims, strides=strides, wanted=Wanted(tile, swapped=False)))
-    assert (lowered.decisions.tile_m, lowered.decisions.tile_n) == tile
+    assert (lowered.decisions.tile_rows, lowered.decisions.tile_columns) == tile
     assert_close(lowered, random_inputs(lowered))
 
 
@@ -48,7 +48,7 @@ def test_stages_several_rows_deep(depth, transposed):
             wanted=Wanted((64, 32), depth=depth, swapped=False),
         )
     )
-    assert lowered.decisions.tile_k == depth
+    assert lowered.decisions.tile_streamed == depth
     assert_close(lowered, random_inputs(lowered))
 
 
@@ -63,19 +63,19 @@ def test_rows_shared_by_one_two_or_three_warpgroups(consumers):
 @pytest.mark.parametrize("m", [1, 3, 8, 17, 24])
 def test_a_product_of_few_rows_is_transposed(m):
     lowered = proved(gemm(m, 192, 264))
-    assert lowered.decisions.swapped == 1 and lowered.decisions.tile_n < 64 + m
+    assert lowered.decisions.row == "N" and lowered.decisions.tile_columns < 64 + m
     assert_close(lowered, random_inputs(lowered))
 
 
 @pytest.mark.parametrize("m", [48, 64])
 def test_a_product_whose_rows_nearly_fill_an_instruction_stands_as_written(m):
     lowered = proved(gemm(m, 192, 264))
-    assert lowered.decisions.swapped == 0 and lowered.decisions.tile_m == 64
+    assert lowered.decisions.row == "M" and lowered.decisions.tile_rows == 64
     assert_close(lowered, random_inputs(lowered))
 
 
 def test_epilogues_of_transposed_products():
     for kernel in (matmul_bias_relu, residual):
         lowered = proved(lower(kernel, {"M": 5, "N": 136, "K": 64}, wanted=Wanted(swapped=True)))
-        assert lowered.decisions.swapped == 1
+        assert lowered.decisions.row == "N"
         assert_close(lowered, random_inputs(lowered))

@@ -11,7 +11,7 @@ from tilewright.driver.compile.kernels import batched_kernel
 from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -32,7 +32,7 @@ def test_such_a_kernel_is_proved_and_right(kind: str) -> None:
     # The second tile's columns end inside one of its chunks.
     lowered = gemm(200, 2 * columns - 48, 128, **wanted)
     plan = lowered.decisions
-    assert isinstance(plan, PipelineDecisions)
+    assert isinstance(plan, CascadeDecisions)
     (store,) = plan.stores
     widths = store.chunks(columns)
     assert len(widths) == count and len(set(widths)) == 2 and sum(widths) == columns
@@ -47,7 +47,7 @@ def test_such_a_kernel_is_proved_and_right(kind: str) -> None:
 def test_a_batch_has_both_maps_in_three_dimensions() -> None:
     extents = {"B": 2, "M": 136, "N": 200, "K": 64}
     lowered = lower(batched_kernel("none"), extents, wanted=Wanted(tile=(64, 152)))
-    assert isinstance(lowered.decisions, PipelineDecisions)
+    assert isinstance(lowered.decisions, CascadeDecisions)
     (store,) = lowered.decisions.stores
     assert [len(each.box) for each in (store.map, *store.tail)] == [3, 3]
     assert all(isinstance(verify(kernel, HOPPER), Proven) for kernel in lowered.kernels)

@@ -14,6 +14,7 @@ from tilewright.cli.terminal.repeated_option import Joined
 
 if TYPE_CHECKING:
     from tilewright.driver.compile.compile import Compilation
+    from tilewright.ir.decisions import Decisions
 
 _SUFFIXES = {
     "tile": "tile.mlir", "ac": "ac.mlir", "nvgpu": "nvgpu.mlir", "ptx": "ptx", "cubin": "cubin", "plan": "plan.json",
@@ -84,7 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.terminal.files import require_writable, write_files
     from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.compile.compile import compile_kernel
-    from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.bundle import to_bytes
     from tilewright.synth.decide import Wanted
 
@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
         compilation = compile_kernel(
             kernel, target=arguments.target, dims=dims, dtype=dtype, wanted=wanted, progress=progress.step
         )
-    if not any(isinstance(part.decisions, PipelineDecisions) for part in compilation.parts):
+    if not any(_has_tile(part.decisions) for part in compilation.parts):
         options = {"--tile": arguments.tile or None, "--stages": arguments.stages, "--stream-k": arguments.stream_k}
         given = " and ".join(option for option, value in options.items() if value is not None)
         if given:
@@ -135,6 +135,16 @@ def run(arguments: argparse.Namespace) -> int:
 
         show_compilation(compilation, written)
     return 0
+
+
+def _has_tile(decisions: Decisions) -> bool:
+    """Whether a kernel multiplies by tiles of rows and columns, out of one ring."""
+    from tilewright.ir.cascade import CascadeDecisions
+    from tilewright.ir.decisions import PipelineDecisions
+
+    if isinstance(decisions, CascadeDecisions):
+        return any(slot.joined for slot in decisions.slots)
+    return isinstance(decisions, PipelineDecisions)
 
 
 def _require_free(arguments: argparse.Namespace) -> None:

@@ -4,9 +4,12 @@ The points along that axis, for one place along the others, are a row. A unit of
 of one, whose partial results meet in registers, or several, whose results meet in shared memory. It walks the row by
 strips, of which each thread holds `pieces` runs of `run` neighbouring points; runs of neighbouring threads lie next to
 each other, so that a piece of a strip is dense. Rows that begin anywhere in a vector are taken by whole vectors too: a
-row's runs begin where its array's vectors do, and its first and its last run have points of its neighbours. Where one
-strip holds the row, each element is loaded once and stays in registers; else every fold, or several that do not depend
-on each other, is a walk of its own.
+row's runs begin where its array's vectors do, and its first and its last run have points of its neighbours.
+
+The CTAs of a cluster may share a row too: their threads are one unit, whose results meet in each CTA's shared memory.
+Where one strip holds the row, each element is loaded once and stays in registers; else every fold, or several that do
+not depend on each other, is a walk of its own. What several walks need may wait in shared memory between them: each
+thread copies there what it reads of the row itself, so nobody waits for anybody else's copies.
 
 Checked by: tests/lower/points/test_rows.py.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.base.size import Size, ceil_div, product
 from tilewright.ir.function import Function
 
 COSTLY = frozenset(
@@ -25,12 +29,21 @@ COSTLY = frozenset(
 )  # fmt: skip
 """Functions whose results a thread keeps for later walks along the row, rather than compute them anew."""
 
+_WARP_THREADS = 32
+_WORD_BYTES = 4
+BARRIER_BYTES = 8
+BUFFER_BYTES = 128
+"""At whose multiples buffers of shared memory begin."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowDecision:
     """axis: the name of the one along which rows lie; threads: of a unit, whole warps or a power of two below; run,
     pieces: as above; streamed: 1 where a row is walked by several strips; vectors: parameters whose elements are read
-    or written a run at a time; across: the axis along which neighbouring units' rows lie, "" for the grid's last."""
+    or written a run at a time; across: the axis along which neighbouring units' rows lie, "" for the grid's last;
+    shifted: the parameter whose vectors runs follow, "" where rows begin at one; ctas: of a cluster, over which a
+    unit's threads are spread evenly; kept: parameters of which a streamed row waits in shared memory; narrow: 1 where
+    results of at most 16 bits alone follow of what `ir.tile.narrow` has a quicker form for, which is then taken."""
 
     axis: str
     threads: int
@@ -40,6 +53,9 @@ class RowDecision:
     vectors: tuple[str, ...]
     across: str = ""
     shifted: str = ""
+    ctas: int = 1
+    kept: tuple[str, ...] = ()
+    narrow: int = 0
 
     @property
     def most_before(self) -> int:
@@ -50,3 +66,27 @@ class RowDecision:
     def strip(self) -> int:
         """Points of a row that a unit takes at once."""
         return self.threads * self.run * self.pieces
+
+    @property
+    def cta_threads(self) -> int:
+        """Threads of a unit in one CTA."""
+        return self.threads // self.ctas
+
+    def grid(self, rows: Size, block: int) -> Size:
+        """CTAs of `block` threads for so many rows."""
+        return product((rows, self.ctas)) if self.ctas > 1 else ceil_div(rows, block // self.threads)
+
+    def partial_bytes(self, folds: int, words: int) -> int:
+        """Shared memory of a CTA for what warps have of folds: words of each warp, of all folds, where units have
+        several warps; and a barrier for each fold of a cluster."""
+        warps = self.threads // _WARP_THREADS
+        barriers = folds * BARRIER_BYTES if self.ctas > 1 else 0
+        return barriers + words * warps * _WORD_BYTES if warps > 1 else 0
+
+    def kept_bytes(self, length: int, element_bytes: int) -> int:
+        """Shared memory of a CTA in which a row waits: whole strips. element_bytes: of all that wait."""
+        return -(-(length + self.most_before) // self.strip) * self.kept_strip_bytes(element_bytes)
+
+    def kept_strip_bytes(self, element_bytes: int) -> int:
+        """Of one strip."""
+        return self.cta_threads * self.run * self.pieces * element_bytes

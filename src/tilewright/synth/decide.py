@@ -121,7 +121,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     refuse_run_time_detours(program, decisions)
     if isinstance(decisions, PipelineDecisions):
         decisions = streamed(program, scheduled(program, decisions, target, wanted), target, wanted)
-        decisions = with_waiter(decisions, wanted)
+        decisions = with_waiter(decisions)
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions
 

@@ -145,7 +145,7 @@ def test_what_a_loop_learns_is_known_behind_it_where_it_has_an_iteration() -> No
     """A sum in two levels waits for slots in its loop alone."""
     elements = {"a": Element.F8E4M3, "b": Element.F8E4M3, "c": Element.BF16}
     source = trace(matmul_kernel, {"M": 256, "N": 128, "K": 1024}, elements, {"b": (1, 1024)})
-    wanted = Wanted(tile=(128, 64), walked=True)
+    wanted = Wanted(tile=(128, 64))
     decided = walked(source, HOPPER, wanted)
     decide(the_program(decided), HOPPER, wanted)
     module = lower_program(the_program(decided)).kernels[0].module

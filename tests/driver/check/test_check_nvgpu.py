@@ -11,10 +11,10 @@ from tests.lower.lowered_programs import blur, gemm, lower, matmul_bias_relu
 from tilewright.cli.main import main
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["pipeline", "walk"])
-def text(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(scope="module")
+def text() -> str:
     """Several tiles for each CTA, and more of its steps than the ring has slots."""
-    return gemm(4096, 2048, 512, turns=False, walked=request.param).nvgpu
+    return gemm(4096, 2048, 512, turns=False).nvgpu
 
 
 @pytest.mark.parametrize("programmatic", [True, False])

@@ -46,8 +46,8 @@ _SPILLING = Wanted(tile=(128, 200), turns=True)
 @pytest.mark.full
 def test_a_tile_that_was_asked_for_gets_slots() -> None:
     made = compile_kernel(residual, dims={"M": 2048, "N": 2048, "K": 2048}, wanted=_SPILLING, rerun=False)
-    assert isinstance(made.decisions, PipelineDecisions)
-    assert (made.decisions.tile_n, made.decisions.spill_slots > 0) == (200, True)
+    assert isinstance(made.decisions, CascadeDecisions)
+    assert (made.decisions.tile_columns, made.decisions.spill_slots > 0) == (200, True)
     assert made.assembly is not None
     assert made.assembly.spill_bytes == 0
 
@@ -77,9 +77,9 @@ def test_a_tile_that_the_compiler_chose_stays_with_slots() -> None:
     made = compile_kernel(residual, dims=dims, rerun=False)
     assert made.assembly is not None
     assert made.assembly.spill_bytes == 0
-    assert isinstance(made.decisions, PipelineDecisions)
-    assert isinstance(unassembled, PipelineDecisions)
-    assert (made.decisions.turns, made.decisions.tile_n) == (unassembled.turns, unassembled.tile_n)
+    assert isinstance(made.decisions, CascadeDecisions)
+    assert isinstance(unassembled, CascadeDecisions)
+    assert (made.decisions.turns, made.decisions.tile_columns) == (unassembled.turns, unassembled.tile_columns)
     assert made.decisions.spill_slots > unassembled.spill_slots == 0
 
 
@@ -97,7 +97,7 @@ def test_two_consumers_come_after_three_and_then_narrower_tiles_of_two() -> None
 def test_slots_come_before_other_tiles() -> None:
     dims = {"M": 8192, "N": 8192, "K": 8192}
     decisions = compile_kernel(residual, dims=dims, rerun=False, assembled=False).decisions
-    assert isinstance(decisions, PipelineDecisions)
+    assert isinstance(decisions, CascadeDecisions)
     wishes = list(without_spills(decisions, Wanted(), 16, target("sm_90a")))
     slots = [wish for wish in wishes if wish.spill_slots]
     assert wishes[: len(slots)] == slots
@@ -124,8 +124,9 @@ def test_rows_are_taken_by_more_threads() -> None:
     row = RowDecision("N", 128, 8, 4, 0, ("g", "y"))
     wishes = without_spills(ElementwiseDecisions(8, 128, (), rows=(row,)), Wanted(), 8, target("sm_90a"))
     assert [each.row_threads for each in wishes] == [256, 512, 1024]
-    short = replace(row, threads=32)
-    assert not list(without_spills(ElementwiseDecisions(8, 128, (), rows=(short,)), Wanted(), 8, target("sm_90a")))
+    short = replace(row, threads=16)
+    wishes = without_spills(ElementwiseDecisions(8, 128, (), rows=(short,)), Wanted(), 8, target("sm_90a"))
+    assert [each.row_threads for each in wishes] == [32, 128, 256, 512, 1024]
 
 
 @tw.kernel
@@ -152,7 +153,7 @@ def test_walks_that_sum_get_tiles_of_fewer_sums() -> None:
     """And no slots of another depth, of which their sums have no fewer registers."""
     for kernel, dims, wanted in (
         (weighed_experts, GROUPS, Wanted()),
-        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted(walked=True)),
+        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted()),
     ):
         made = compile_kernel(kernel, dims=dims, wanted=wanted, rerun=False, assembled=False)
         d = made.decisions
@@ -169,7 +170,7 @@ def test_walks_that_sum_get_tiles_of_fewer_sums() -> None:
 def test_walks_that_sum_get_slots_first_but_for_those_of_groups() -> None:
     for kernel, dims, wanted in (
         (weighed_experts, GROUPS, Wanted()),
-        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted(walked=True)),
+        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted()),
     ):
         d = compile_kernel(kernel, dims=dims, wanted=wanted, rerun=False, assembled=False).decisions
         assert isinstance(d, CascadeDecisions)

@@ -65,7 +65,10 @@ def test_the_quickest_is_taken_kept_and_not_timed_again(timing: Timing, folder: 
     assert len(timing.timed) == 1 and decisions(again.bundle) == decisions(compiled.bundle)
     (record,) = folder.glob("*.tuned.json")
     tile = json.loads(record.read_text())["tile"]
-    assert tile == [compiled.bundle.decisions["tile_m"], compiled.bundle.decisions["tile_n"]]
+    assert tile == [
+        compiled.bundle.decisions["unit_rows"] * compiled.bundle.decisions["consumers"],
+        compiled.bundle.decisions["tile_columns"],
+    ]
 
 
 @pytest.mark.full

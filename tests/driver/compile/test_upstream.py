@@ -11,7 +11,6 @@ from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.upstream import writable
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.synth.tile.wanted import Wanted
 
@@ -20,10 +19,9 @@ SPLIT = {"M": 128, "N": 4096, "K": 7168}
 PLAIN = {"M": 64, "N": 64, "K": 64}
 
 
-@pytest.mark.parametrize("walked", [False, True], ids=["pipeline", "walk"])
 @pytest.mark.parametrize(("dims", "words"), [(STREAMED, "stream-K"), (SPLIT, "split-K"), (PLAIN, "")])
-def test_what_has_no_form_is_left_out(dims: dict[str, int], words: str, walked: bool) -> None:
-    strides, given = {"b": (1, dims["K"])}, Wanted(walked=walked)
+def test_what_has_no_form_is_left_out(dims: dict[str, int], words: str) -> None:
+    strides, given = {"b": (1, dims["K"])}, Wanted()
     wanted, left_out = writable(matmul_kernel, given, target="sm_90a", dims=dims, strides=strides)
     if words:
         assert any(words in each for each in left_out)
@@ -35,15 +33,14 @@ def test_what_has_no_form_is_left_out(dims: dict[str, int], words: str, walked: 
         return
     chosen = compile_kernel(matmul_kernel, dims=dims, strides=strides, wanted=given, assembled=False, rerun=False)
     decisions = chosen.decisions
-    assert isinstance(decisions, CascadeDecisions if walked else PipelineDecisions)
+    assert isinstance(decisions, CascadeDecisions)
     assert decisions.stream is not None or decisions.split > 1
     with pytest.raises(TilewrightError):
         lower_to_nvgpu(list(chosen.modules.values()))
 
 
-@pytest.mark.parametrize("walked", [False, True], ids=["pipeline", "walk"])
 @pytest.mark.parametrize(("dims", "wish"), [(STREAMED, Wanted(stream_k=True)), (SPLIT, Wanted(split=2))])
-def test_a_wish_for_it_is_refused(dims: dict[str, int], wish: Wanted, walked: bool) -> None:
-    wish, strides = replace(wish, walked=walked), {"b": (1, dims["K"])}
+def test_a_wish_for_it_is_refused(dims: dict[str, int], wish: Wanted) -> None:
+    strides = {"b": (1, dims["K"])}
     with pytest.raises(TilewrightError, match="no form in the upstream dialects"):
         writable(matmul_kernel, wish, target="sm_90a", dims=dims, strides=strides)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.driver.checked_kernels import pipe
+from tests.driver.hanging_kernels import hanging, judged
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.rules.interpretations import tolerant
@@ -111,3 +112,11 @@ def test_a_float_that_steers_is_tried_as_zero_and_as_more(comparison: str, param
         assert isinstance(verdict, Refuted)
     else:
         assert isinstance(verdict, Proven) and any("is not 0" in line for line in verdict.assumptions)
+
+
+def test_a_kernel_that_only_one_launch_runs_is_run_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is spent on each of many launches is not what ends the only one."""
+    monkeypatch.setattr("tilewright.driver.explore.judge_unlaunched._EXPLORED_STEPS", 1_000)
+    loop = "mov.u32 %r5, 0;\nLOOP:\n    add.s32 %r5, %r5, 1; bar.sync 0; setp.lt.s32 %p2, %r5, 1000; @%p2 bra LOOP;"
+    found = judged(hanging("setp.eq.u32 %p1, %r5, 0;", before=loop))
+    assert isinstance(found.verdict, Proven), found.verdict

@@ -6,10 +6,11 @@ import json
 
 import pytest
 from tests.driver.boxed_kernels import COPY_B, EXPECT, READ_B, boxed_text
-from tests.driver.hanging_kernels import hanging
+from tests.driver.hanging_kernels import hanging, judged
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch, PointerParam, ScalarParam, UnknownTensorMapParam
+from tilewright.base.verdict import Refuted
 from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import CheckOptions
@@ -87,3 +88,14 @@ def test_a_pointer_that_is_read_through_is_not_null() -> None:
     (found,) = check_text(hanging("setp.gt.s32 %p1, %r6, 0;", before=words), "k.ptx").kernels
     assert found.verdict == "refuted", found.reasons
     assert isinstance(found.launch, dict) and all(each.get("bytes") != 0 for each in found.launch["params"])
+
+
+def test_a_launch_whose_tiles_count_none_is_replaced_by_one_that_fills_them() -> None:
+    """At the number that is tried first, a count of tiles is 0 and what is divided by it addresses no buffer."""
+    before = """
+    shr.u32 %r4, %r1, 7; mov.u32 %r5, %ctaid.x; div.s32 %r6, %r5, %r4; mul.wide.s32 %d2, %r6, 64;
+    add.s64 %d3, %d1, %d2; st.global.u32 [%d3], %r5;
+    """
+    found = judged(hanging("setp.ge.u32 %p1, %r2, 5;", before=before))
+    assert isinstance(found.verdict, Refuted), found.verdict
+    assert found.launch is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.driver.check.check import check_text
+from tilewright.driver.launch.launch_file import launch_from_json
 
 _TEXT = """
 .version 8.6
@@ -77,10 +78,63 @@ def test_a_kernel_that_no_work_hangs_is_proven() -> None:
     assert _verdict(_SYNC, "setp.lt.s32 %p5, %r4, -1;") == "proven"
 
 
-def test_the_verdict_says_up_to_how_much_work_is_taken_over() -> None:
-    text = _TEXT.replace("SYNC", _SYNC, 1).replace("CHECK", "setp.lt.s32 %p5, %r4, -1;")
+_NEVER = "setp.lt.s32 %p5, %r4, -1;"
+_LATE = {
+    "the third": "setp.eq.u32 %p5, %r3, 3;",
+    "the fortieth": "setp.eq.u32 %p5, %r3, 40;",
+    "the sixth, where a number says so": "setp.eq.u32 %p6, %r3, 6; setp.eq.and.u32 %p5, %r9, 777, %p6;",
+    "every fifth": "rem.u32 %r5, %r3, 5; setp.eq.u32 %p5, %r5, 4;",
+}
+_GRID = {"grid": [64], "params": [{"kind": "i32", "value": 777}]}
+
+
+@pytest.mark.parametrize("check", _LATE.values(), ids=_LATE)
+def test_what_fails_once_much_work_was_taken_is_refuted(check: str) -> None:
+    """Without a launch, and with one in which there is so much work to take."""
+    text = _TEXT.replace("SYNC", _SYNC, 1).replace("CHECK", check)
+    for launch in (None, launch_from_json(_GRID, "launch.json")):
+        (report,) = check_text(text, "k.ptx", launch=launch).kernels
+        assert (report.verdict, {each.code for each in report.errors}) == ("refuted", {"MB113"}), report.reasons
+
+
+def test_a_proof_is_for_however_much_work_is_taken() -> None:
+    text = _TEXT.replace("SYNC", _SYNC, 1).replace("CHECK", _NEVER)
+    for launch in (None, launch_from_json(_GRID, "launch.json")):
+        (report,) = check_text(text, "k.ptx", launch=launch).kernels
+        assert report.verdict == "proven", report.reasons
+        assert not any("takes over" in each for each in (*report.ranges, *report.assumptions))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_grids_that_have_little_to_take_are_explored_as_well(count: int) -> None:
+    """At one size of the grid the kernel hangs, whatever it takes."""
+    first = f"mov.u32 %r5, %nctaid.x;\nsetp.eq.u32 %p5, %r5, {count};\n@%p5 bra HANG;\nAGAIN:"
+    text = _TEXT.replace("SYNC", _SYNC, 1).replace("CHECK", _NEVER).replace("AGAIN:", f"bar.sync 0;\n{first}", 1)
     (report,) = check_text(text, "k.ptx").kernels
-    assert any("takes over the work of 2 others at most" in each for each in report.ranges)
+    assert report.verdict == "refuted", report.reasons
+
+
+def test_a_ring_over_taken_work_repeats_itself() -> None:
+    """Three responses in turn: a parity that never changes is for the fourth cluster's work to show."""
+    ring = (
+        "setp.eq.u32 %p6, %r6, 2;\nadd.u32 %r6, %r6, 1;\nselp.u32 %r6, 0, %r6, %p6;\nselp.u32 %r7, 1, 0, %p6;\nPARITY\n"
+    )
+    work = (
+        "@!%p1 mbarrier.arrive.shared::cta.b64 _, [%r8];\nRING:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 %p7, [%r8], %r10;\n@!%p7 bra RING;\n"
+    )
+    place = "mov.u32 %r8, more;\nshl.b32 %r11, %r6, 3;\nadd.u32 %r8, %r8, %r11;\n"
+    inits = "".join(f"mbarrier.init.shared::cta.b64 [more+{8 * each}], 1;\n" for each in range(3))
+    text = _TEXT.replace("SYNC", f"{_SYNC}\n{place}{work}{ring}", 1).replace("CHECK", _NEVER)
+    text = text.replace("INITED:", f"{inits}INITED:\nmov.u32 %r6, 0;\nmov.u32 %r10, 0;", 1)
+    text = text.replace(
+        ".shared .align 8 .b64 bar[2];", ".shared .align 8 .b64 bar[2];\n.shared .align 8 .b64 more[3];"
+    )
+    verdicts = [
+        check_text(text.replace("PARITY", parity), "k.ptx").kernels[0].verdict
+        for parity in ("", "xor.b32 %r10, %r10, %r7;")
+    ]
+    assert verdicts == ["refuted", "proven"]
 
 
 _ONCE_MORE = """bra END;

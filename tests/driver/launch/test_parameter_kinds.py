@@ -37,6 +37,16 @@ def test_a_converted_parameter_is_a_pointer_and_what_is_added_to_it_is_not() -> 
     assert [member.kind for member in found] == ["pointer", "integer"]
 
 
+def test_what_inline_assembly_takes_unconverted_is_a_pointer_beside_one_that_is_converted() -> None:
+    found = _members(
+        ".param .u64 a, .param .u64 b, .param .u64 c",
+        """ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u64 %rd6, [c]; cvta.to.global.u64 %rd3, %rd1;
+        add.s64 %rd4, %rd2, 64; add.s64 %rd3, %rd3, %rd6; st.global.b32 [%rd3], %r1;
+        cp.async.cg.shared.global [%r1], [%rd4], 16;""",
+    )
+    assert [member.kind for member in found] == ["pointer", "pointer", "integer"]
+
+
 def test_without_conversion_the_base_of_an_address_is_a_pointer_and_a_factor_is_not() -> None:
     found = _members(
         ".param .u64 a, .param .u64 b",

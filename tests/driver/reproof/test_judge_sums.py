@@ -64,23 +64,21 @@ def of_grouped_heads(
     y[h, i, t] = tw.dot(q[h, i, e], k[h // 4, t, e], over=e)
 
 
-GROUPED_HEADS = Kind(of_grouped_heads, {"H": 8, "M": 20, "T": 16, "E": 16}, Wanted(walked=True))
+GROUPED_HEADS = Kind(of_grouped_heads, {"H": 8, "M": 20, "T": 16, "E": 16}, Wanted())
 WALKED = {
-    "walked": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3)),
-    "walked, ping-pong": replace(KINDS["turns"], wanted=Wanted(walked=True, tile=(128, 64), stages=2, turns=True)),
-    "walked pairs": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3, cluster=(1, 2))),
-    "walked split": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3, split=4)),
+    "walked": replace(KINDS["plain"], wanted=Wanted(tile=(64, 64), stages=3)),
+    "walked, ping-pong": replace(KINDS["turns"], wanted=Wanted(tile=(128, 64), stages=2, turns=True)),
+    "walked pairs": replace(KINDS["plain"], wanted=Wanted(tile=(64, 64), stages=3, cluster=(1, 2))),
+    "walked split": replace(KINDS["plain"], wanted=Wanted(tile=(64, 64), stages=3, split=4)),
     "walked teams": replace(
         KINDS["plain"],
         dims={"M": 128, "N": 256, "K": 4096},
-        wanted=Wanted(walked=True, tile=(64, 64), stages=3, teams=4),
+        wanted=Wanted(tile=(64, 64), stages=3, teams=4),
     ),
-    "walked gated": Kind(
-        gated_kernel("silu"), {"M": 512, "N": 512, "K": 1024}, Wanted(walked=True, tile=(64, 64), stages=3)
-    ),
-    "walked batch": replace(KINDS["batch"], wanted=Wanted(walked=True, tile=(64, 64), stages=2)),
+    "walked gated": Kind(gated_kernel("silu"), {"M": 512, "N": 512, "K": 1024}, Wanted(tile=(64, 64), stages=3)),
+    "walked batch": replace(KINDS["batch"], wanted=Wanted(tile=(64, 64), stages=2)),
     "walked, two levels": replace(
-        KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, wanted=Wanted(walked=True, tile=(64, 64), stages=3)
+        KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, wanted=Wanted(tile=(64, 64), stages=3)
     ),
 }
 SPECIAL = {

@@ -35,15 +35,16 @@ def test_each_program_is_proven_as_text(kernel):
         assert isinstance(made.text_proof, Proven), length
 
 
-def test_rows_that_are_walked_by_strips_are_proven():
+def test_rows_that_clusters_share_are_proven():
     made = compile_kernel(softmax, dims={"M": 5, "N": 200_000}, wanted=Wanted(cut=False), assembled=False)
     (row,) = made.decisions.rows
-    assert row.streamed and isinstance(made.text_proof, Proven)
+    assert row.ctas > 1 and isinstance(made.text_proof, Proven)
 
 
-def judged(length, edit):
+def judged(length, edit, wanted=None):
     """The small instance's text, edited, as a run judges it."""
-    made = compile_kernel(softmax, dims={"M": 6, "N": length}, assembled=False, rerun=False)
+    dims = {"M": 6, "N": length}
+    made = compile_kernel(softmax, dims=dims, assembled=False, rerun=False, wanted=wanted)
     instance = small_instance(made.tile)
     small = lower_program(the_program(instance))
     modules = {each.name: each.module for each in small.kernels}
@@ -60,6 +61,10 @@ def dropped(pattern, place=0):
         return "\n".join(lines)
 
     return edit
+
+
+def twice(edit):
+    return lambda text: edit(edit(text))
 
 
 @pytest.mark.parametrize("length", [40, 4096])
@@ -84,6 +89,72 @@ def test_texts_that_break_their_protocol_are_refuted(name):
     assert isinstance(verdict, Refuted), (name, verdict)
     if codes is not None:
         assert {each.code for each in verdict.findings} & codes, (name, verdict.findings)
+
+
+CLUSTER = Wanted(row_ctas=2, row_threads=128, row_kept=False, cut=False)
+KEPT = Wanted(row_ctas=1, row_threads=128, row_kept=True, cut=False)
+SHARED_MUTANTS = {
+    "nobody waits until the others have begun": (CLUSTER, dropped(r"cluster\.wait", 0), {"CL102", "MB202"}),
+    "nobody arrives at the beginning": (CLUSTER, dropped(r"cluster\.arrive", 0), {"CL201"}),
+    "no meeting before the first word": (CLUSTER, twice(dropped(r"barrier\.cluster", 0)), {"CL102"}),
+    "nobody waits for the first fold's words": (
+        CLUSTER, lambda text: re.sub(r"@%p\d+ bra (words_there_\d+);", r"bra \1;", text, count=1), {"MB111", "TM101"}
+    ),
+    "nobody waits for any words": (
+        CLUSTER, lambda text: re.sub(r"@%p\d+ bra (words_there_\d+);", r"bra \1;", text), {"MB111", "TM101"}
+    ),
+    "waits that acquire nothing": (
+        CLUSTER, lambda text: text.replace("parity.acquire", "parity.relaxed"), {"MB111"}
+    ),
+    "fewer bytes than come": (
+        CLUSTER, lambda text: re.sub(r"(expect_tx\S+ _, \[%r\d+\+0\]), 32", r"\1, 28", text), {"TX102", "TX101"}
+    ),
+    "barriers that nobody else sees": (CLUSTER, dropped(r"fence\.mbarrier_init"), {"MB104"}),
+    "one barrier for two folds": (
+        CLUSTER, lambda text: re.sub(r"add\.u32 (%r\d+), (%r\d+), 8;", r"mov.u32 \1, \2;", text), {"TX102", "TM101"}
+    ),
+    "one word for two warps": (
+        CLUSTER, lambda text: re.sub(r"(shr\.u32 %r\d+, %r\d+), 5", r"\1, 6", text), {"UM101"}
+    ),
+    "both CTAs take the first one's points": (
+        CLUSTER, lambda text: re.sub(r"mad\.lo\.u32 (%r\d+), %r\d+, 128, %r0", r"mov.u32 \1, %r0", text), {"UM101"}
+    ),
+    "words for the last CTA alone": (CLUSTER, lambda text: text.replace("min.u32", "max.u32"), {"TM102", "TX102"}),
+    "copies that nobody waits for": (KEPT, dropped(r"cp\.async\.wait_all"), {"BG105"}),
+    "a copy less": (KEPT, dropped(r"cp\.async\.cg"), {"UM101"}),
+    "threads that copy onto one another's": (
+        KEPT, lambda text: re.sub(r"(mad\.lo\.u32 %r\d+, %r0), 16,", r"\1, 8,", text), {"MF002"}
+    ),
+    "strips that lie onto one another": (
+        KEPT, lambda text: re.sub(r"add\.u32 (%r\d+), \1, 4096", r"add.u32 \1, \1, 2048", text), {"BG105"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wanted", [CLUSTER, KEPT], ids=["cluster", "kept"])
+def test_shared_rows_are_proven(wanted):
+    assert isinstance(judged(4096, lambda text: text, wanted), Proven)
+    assert isinstance(judged(4099, lambda text: text, wanted), Proven)
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", SHARED_MUTANTS)
+def test_shared_rows_that_break_their_protocol_are_refuted(name):
+    wanted, edit, codes = SHARED_MUTANTS[name]
+    verdict = judged(4096, edit, wanted)
+    assert isinstance(verdict, Refuted), (name, verdict)
+    assert {each.code for each in verdict.findings} & codes, (name, verdict.findings)
+
+
+@pytest.mark.parametrize("kernel", [softmax, layer_norm, quantize], ids=lambda each: each.name)
+@pytest.mark.parametrize("length", [38139, 50257, 65536])
+def test_long_rows_are_read_once_and_proven(kernel, length):
+    """Of those that begin anywhere in a vector, a strip more or less changes no number but the row's length."""
+    dims = {"M": 500, "N": length}
+    made = compile_kernel(kernel, dims=dims, dtype=elements_of(kernel), wanted=Wanted(cut=False), assembled=False)
+    (row,) = made.decisions.rows
+    assert row.kept == ("x",) or not row.streamed
+    assert isinstance(made.text_proof, Proven)
 
 
 def test_another_text_than_the_programs_is_refuted():

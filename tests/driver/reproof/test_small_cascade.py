@@ -8,6 +8,7 @@ import pytest
 
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.kernels_scaled import scaled_kernel
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.driver.reproof.small_cascade import reduced
 from tilewright.frontends.ptx.reader import read
@@ -61,6 +62,17 @@ def test_another_bound_of_what_is_walked_is_seen():
     assert same_but_for_extents(edited, small.parsed, pairs) != ""
 
 
+def test_a_number_for_the_whole_product_keeps_the_instance_small():
+    """It is one block of each axis; two of them would be the whole product."""
+    kernel = scaled_kernel("none", biased=False, added=False, scaling=(True, True))
+    elements = {"a": "f8e4m3", "b": "f8e4m3", "c": "bf16"}
+    options = {"dims": {"M": 1561, "N": 15360, "K": 5120}, "strides": {"b": (1, 5120)}, "dtype": elements}
+    made = compile_kernel(kernel, **options, wanted=Wanted(walked=True), rerun=False, assembled=False)
+    (part,) = made.parts
+    extents = the_program(small_instance(part.module)).extents
+    assert extents["M"] < 1024 and extents["N"] < 1024, extents
+
+
 def test_last_tiles_are_as_full():
     assert [reduced(extent, 64, 2) for extent in (1, 64, 100, 128, 129, 200, 256)] == [1, 64, 100, 128, 65, 72, 128]
 
@@ -68,7 +80,7 @@ def test_last_tiles_are_as_full():
 @pytest.mark.parametrize("tile", [(128, 136), (256, 128)])
 def test_sums_of_products_keep_their_text_and_take_turns_again(tile):
     """Boxes of the small result have its own dimensions; each of two CTAs has three tiles where they are in turn."""
-    wanted = Wanted(walked=True, tile=tile, turns=tile[0] == 128, stream_k=False)
+    wanted = Wanted(tile=tile, turns=tile[0] == 128, stream_k=False)
     options = {"dims": {"M": 4096, "N": 4096, "K": 4096}, "strides": {"b": (1, 4096)}, "wanted": wanted}
     (part,) = compile_kernel(matmul_kernel, **options, rerun=False, assembled=False).parts
     instance = small_instance(part.module)
@@ -78,3 +90,16 @@ def test_sums_of_products_keep_their_text_and_take_turns_again(tile):
     assert [each.map.dims[1::-1] for each in decisions.stores] == [
         tuple(the_program(instance).extents[axis] for axis in "MN")
     ]
+
+
+@pytest.mark.parametrize(("m", "n"), [(13, 4480), (4480, 13)])
+@pytest.mark.parametrize("split", [1, 2])
+def test_one_of_two_clusters_takes_another_tile_where_an_axis_has_one_alone(m: int, n: int, split: int) -> None:
+    """What is left undone at the end of a tile shows in the next one."""
+    wanted = Wanted(tile=(64, 16), split=split, swapped=n > m)
+    options = {"dims": {"M": m, "N": n, "K": 200}, "wanted": wanted, "strides": {"b": (1, 200)}}
+    (part,) = compile_kernel(matmul_kernel, **options, rerun=False, assembled=False).parts
+    instance = the_program(small_instance(part.module))
+    small = decisions_of(instance.attributes["decisions"])
+    tiles = -(-instance.extents[small.row] // 64) * -(-instance.extents[small.column] // 16)
+    assert tiles > small.ctas // split > 1

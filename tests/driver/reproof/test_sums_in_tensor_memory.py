@@ -29,7 +29,7 @@ ONE, PAIR = (1, 1), (2, 1)
 
 
 def of(kind: Kind, cluster: tuple[int, int], columns: int = 64) -> Kind:
-    return replace(kind, wanted=Wanted(walked=True, tile=(128, columns), cluster=cluster))
+    return replace(kind, wanted=Wanted(tile=(128, columns), cluster=cluster))
 
 
 OF_BYTES = {"x": Element.F8E5M2, "w": Element.F8E5M2, "y": Element.F8E4M3}

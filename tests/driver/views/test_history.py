@@ -10,7 +10,7 @@ from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.views.demo import Specimen
 from tilewright.driver.views.history import History
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.synth.decide import Wanted
 
 
@@ -38,9 +38,9 @@ def test_a_slot_is_filled_then_full_then_read(history: History) -> None:
 
 def test_every_slice_is_filled_once_in_its_slot(compilation: Compilation, history: History) -> None:
     decisions = compilation.decisions
-    assert isinstance(decisions, PipelineDecisions)
+    assert isinstance(decisions, CascadeDecisions)
     stages = len(history.slots)
-    assert stages == decisions.stages
+    assert {stages} == {slot.slots for slot in decisions.slots}
     # The small instance has 2 stages - 1 slices for each of its two tiles.
     fills_in_all = 2 * (2 * stages - 1)
     for stage, slot in enumerate(history.slots):

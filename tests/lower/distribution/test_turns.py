@@ -8,7 +8,7 @@ from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.lower.distribution.turns import skip_quantities
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
@@ -30,7 +30,7 @@ def verdict_of(lowered: Lowered, text: str):
 @pytest.mark.parametrize(("columns", "stages"), [(64, 2), (64, 3), (128, None)])
 def test_values(columns: int, stages: int | None) -> None:
     lowered = in_turn(columns, stages=stages)
-    assert isinstance(lowered.decisions, PipelineDecisions) and lowered.decisions.turns
+    assert isinstance(lowered.decisions, CascadeDecisions) and lowered.decisions.turns
     assert lowered.decisions.unit_rows == 128
     assert_close(lowered, random_inputs(lowered))
 

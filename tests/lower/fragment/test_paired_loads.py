@@ -11,7 +11,6 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate.typestate import verify
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
@@ -31,11 +30,6 @@ def residual(shift):
     return kernel
 
 
-def paired(lowered):
-    assert isinstance(lowered.decisions, PipelineDecisions)
-    return lowered.decisions.paired_loads
-
-
 @settings(max_examples=12, deadline=None)
 @given(
     st.integers(1, 100),
@@ -52,7 +46,7 @@ def test_values(m, n, shift, element, gap):
         {"r": (n + gap, 1)},
         Wanted((64, 64), swapped=False),
     )
-    assert paired(lowered) == (() if n % 2 or shift % 2 or gap % 2 else ("r",))
+    assert lowered.decisions.paired_loads == (() if n % 2 or shift % 2 or gap % 2 else ("r",))
     (module,) = lowered.kernels[-1:]
     assert isinstance(verify(module, HOPPER), Proven)
     assert_close(lowered, random_inputs(lowered))
@@ -67,7 +61,7 @@ def test_values(m, n, shift, element, gap):
     ],
 )
 def test_matrices_that_are_read_one_by_one(options):
-    assert paired(lower(residual(0), {"M": 64, "N": 64, "K": 64}, **options)) == ()
+    assert lower(residual(0), {"M": 64, "N": 64, "K": 64}, **options).decisions.paired_loads == ()
 
 
 @pytest.mark.parametrize(

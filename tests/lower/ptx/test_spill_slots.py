@@ -10,7 +10,7 @@ from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import protocol_claims, verify
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.lower.ptx.idle_registers import Idle, choose_idle
 from tilewright.machine.protocol.live_ranges import control_flow, register_widths
 from tilewright.synth.tile.wanted import Wanted
@@ -36,7 +36,7 @@ def verdict_of(lowered: Lowered, text: str):
 @pytest.mark.parametrize("wanted", [{"tile": (128, 128), "turns": True}, {"tile": (128, 64)}])
 def test_values_and_proofs(wanted: dict[str, object]) -> None:
     lowered = with_slots(10, **wanted)
-    assert isinstance(lowered.decisions, PipelineDecisions) and lowered.decisions.spill_slots == 10
+    assert isinstance(lowered.decisions, CascadeDecisions) and lowered.decisions.spill_slots == 10
     plain = with_slots(0, **wanted)
     assert lowered.ptx.count(_STORE) - plain.ptx.count(_STORE) == 10
     assert lowered.ptx.count(_LOAD) - plain.ptx.count(_LOAD) == 10

@@ -57,15 +57,27 @@ def test_gradients_of_keys_leave_room_for_64_queries(causal):
 
 @pytest.mark.parametrize(
     ("rows", "causal", "tile"),
-    [(4096, False, (3, 80)), (4096, True, (3, 80)), (1024, True, (2, 112)), (512, True, (2, 96))],
+    [(4096, False, (3, 80)), (4096, True, (2, 112)), (1024, True, (2, 112)), (512, True, (2, 96))],
 )
 def test_what_a_mask_leaves_counts_where_all_products_are_waited_for(rows, causal, tile):
     """Tiles of more rows walk more of what the mask leaves of their first rows, which matters where there are few."""
+    found = query_gradient(rows, causal, Wanted(ordered=False))
+    assert (found.consumers, found.tile_streamed) == tile and not found.late
+
+
+@pytest.mark.parametrize(
+    ("rows", "causal", "depth"), [(4096, False, 112), (4096, True, 112), (1024, True, 112), (512, True, 96)]
+)
+def test_two_consumers_in_order_take_less_time_than_three(rows, causal, depth):
+    found = query_gradient(rows, causal, Wanted())
+    assert (found.consumers, found.tile_streamed, found.ordered) == (2, depth, 1)
+
+
+def query_gradient(rows, causal, wanted):
     kernel = query_gradient_kernel(0.125, causal=causal, sharing=1)
     dims = {"B": 16384 // rows, "H": 32, "Q": rows, "T": rows, "E": 64, "F": 64}
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
-    found = lower(kernel, dims, elements).decisions
-    assert (found.consumers, found.tile_streamed) == tile and not found.late
+    return lower(kernel, dims, elements, wanted=wanted).decisions
 
 
 def test_what_is_asked_for_is_done_or_refused():

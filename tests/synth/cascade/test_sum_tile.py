@@ -66,7 +66,7 @@ def test_threads_have_room_for_rows_only_where_they_store_along_them() -> None:
     """16 rows of 32001 columns are a transposed product, whose result no box ends at, and threads store its columns."""
     kinds = {each.name: tw.bf16 for each in matmul_kernel.parameters}
     source = trace(matmul_kernel, {"M": 16, "N": 32001, "K": 4096}, kinds, {"b": (1, 4096)})
-    wanted = Wanted(walked=True)
+    wanted = Wanted()
     d = decide(the_program(walked(source, HOPPER, wanted)), HOPPER, wanted)
     assert isinstance(d, CascadeDecisions)
     assert (d.row, d.stores, d.staging_slots, d.rows_bytes) == ("N", (), 0, 0)

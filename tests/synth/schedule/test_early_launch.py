@@ -32,7 +32,6 @@ def test_how_a_product_begins(dims: tuple[int, int, int], wished: bool | None, e
     ("wishes", "alone"),
     [
         ({}, True),
-        ({"filler_waits": False}, False),
         ({"programmatic": False}, False),
         ({"unmapped": "threads"}, False),
         ({"split": 2, "tile": (64, 32)}, True),
@@ -42,7 +41,6 @@ def test_who_waits(wishes: dict[str, object], alone: bool) -> None:
     """Each thread that copies waits for itself."""
     dims = {"M": 128, "N": 128, "K": 512 + 2 * ("unmapped" in wishes)}
     lowered = lower(matmul, dims, wanted=Wanted(**wishes))
-    assert bool(lowered.decisions.filler_waits) == alone
     product = lowered.ptx[lowered.ptx.index(".entry matmul(") :]
     before, roles = product.split("// role producer")
     assert ("griddepcontrol.wait" in roles) == alone

@@ -150,7 +150,7 @@ def test_steps_that_cannot_be_are_refused(wanted, dims, more) -> None:
 
 
 def as_walk(kernel: tw.Kernel, dims: dict[str, int], **wanted):
-    wishes = Wanted(walked=True, **{name: value for name, value in wanted.items() if name != "strides"})
+    wishes = Wanted(**{name: value for name, value in wanted.items() if name != "strides"})
     kinds = {each.name: tw.bf16 for each in kernel.parameters}
     module = walked(trace(kernel, dims, kinds, wanted.get("strides")), HOPPER, wishes)
     return decide(the_program(module), HOPPER, wishes)

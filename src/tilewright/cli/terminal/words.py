@@ -6,7 +6,7 @@ from tilewright.base.plural import counted
 from tilewright.driver.compile.compile import Compilation
 from tilewright.driver.views.demo import RELATIVE_ERROR_LIMIT, Comparison
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, OperandDecision, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, OperandDecision, PipelineDecisions, StoreDecision
 from tilewright.ir.tile_stream import TileStream
 
 Rows = list[tuple[str, str]]
@@ -58,24 +58,21 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
     if d.batch:
         rows.append(("batch", f"along {d.batch[0]}: the tiles of one matrix after those of another"))
     for store in d.stores:
-        if store.path == "tma":
-            box = " x ".join(map(str, store.map.box))
-            words = (
-                f"bulk stores of {box} boxes, swizzle {store.map.swizzle}, {counted(d.staging_slots, 'staging slot')}"
-            )
-        else:
-            words = "plain stores with bounds checks" + (", along rows" if store.along_rows else "")
-        rows.append((f"store {store.parameter}", words))
+        rows.append((f"store {store.parameter}", _store_words(store, d.staging_slots)))
     rows.append(("shared memory", f"{d.smem_bytes} bytes"))
     return rows
 
 
 def _cascade_rows(d: CascadeDecisions) -> Rows:
+    turns = ", ping-pong" if d.turns else ""
     columns = f", {d.column} by {d.tile_columns}" if d.column else ""
-    columns += ", ping-pong" if d.turns else ""
     curve = "" if d.tile_order == "grouped" else f", tiles along Hilbert's curve in squares of {d.raster_group}"
+    tile = f"{d.tile_rows} rows along {d.row}, {d.streamed} walked by {d.tile_streamed}{columns}"
+    if any(slot.joined for slot in d.slots):
+        # Of a sum of products: one ring brings all that a product needs.
+        tile = f"{d.tile_rows} x {d.tile_columns} x {d.tile_streamed} ({d.row} x {d.column} x {d.streamed})"
     rows = [
-        ("tile", f"{d.tile_rows} rows along {d.row}, {d.streamed} walked by {d.tile_streamed}{columns}"),
+        ("tile", f"{tile}{turns}"),
         (
             "roles",
             f"1 producer thread ({d.producer_registers} registers), {counted(d.consumers, 'consumer warpgroup')} "
@@ -85,6 +82,8 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
     ]
     if any(d.steps):
         rows.insert(1, ("apart", f"{d.row_step} x {d.column_step}: neighbouring tiles overlap in what they load"))
+    if d.cluster_ctas > d.split:
+        rows.append(("cluster", " x ".join(map(str, d.cluster))))
     for slot in d.slots:
         kept = "kept for a tile of rows" if slot.resident else f"a tile of {d.streamed} each"
         rows.append((f"operand {slot.buffer}", f"{counted(slot.slots, 'slot')} of {slot.slot_bytes} bytes, {kept}"))
@@ -100,7 +99,15 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
         rows.append(("groups", f"rows along {d.row} begin and end where {each.limits} says"))
     if d.stream is not None:
         rows.append(("streamed", _stream_words(d.stream)))
+    rows += [(f"store {store.parameter}", _store_words(store, d.staging_slots)) for store in d.stores]
     return [*rows, ("shared memory", f"{d.smem_bytes} bytes")]
+
+
+def _store_words(store: StoreDecision, staging_slots: int) -> str:
+    if store.path != "tma":
+        return "plain stores with bounds checks" + (", along rows" if store.along_rows else "")
+    box = " x ".join(map(str, store.map.box))
+    return f"bulk stores of {box} boxes, swizzle {store.map.swizzle}, {counted(staging_slots, 'staging slot')}"
 
 
 def _stream_words(stream: TileStream) -> str:

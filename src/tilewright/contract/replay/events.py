@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.contract.typestate.claims import ProductClaim, ProtocolClaims, RingClaim, TurnClaim
+from tilewright.contract.typestate.claims import FoldClaim, ProductClaim, ProtocolClaims, RingClaim, TurnClaim
 from tilewright.machine.core.event import (
     AsyncCopyArrive,
     AsyncCopyArriveIssue,
@@ -180,6 +180,7 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
             *(address for ring in claims.rings for address in (*ring.full_addresses, *ring.empty_addresses)),
             *(address for turns in claims.turns for address in turns.addresses),
             *(claims.products.addresses if claims.products is not None else ()),
+            *(fold.address for fold in claims.folds),
         ]
     )
     for number in range(ctas):
@@ -209,6 +210,8 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
             found.extend(f"{where}: {line}" for line in _products(cta, claims.products, shift, own))
         for turns in claims.turns:
             found.extend(f"{where}: {line}" for line in _turns(cta, turns, shift, own))
+        for fold in claims.folds:
+            found.extend(f"{where}: {line}" for line in _fold(cta, fold, shift))
         found.extend(f"{where}: {line}" for line in (*_stores(cta, claims, own), *_roles(cta, claims)))
     if not found and most_tiles != symbols.get(_TILES, 0):
         found.append(f"no CTA has more than {most_tiles} tiles, claimed are up to {symbols[_TILES]}")
@@ -293,6 +296,20 @@ def _turns(cta: CtaTally, turns: TurnClaim, shift: int, symbols: Mapping[str, in
             found.append(f"unit {unit}'s barrier of turns completes {barrier.phases} phases, claimed are {phases}")
         if any(barrier.expected_bytes.get(phase, 0) for phase in range(phases)):
             found.append(f"unit {unit}'s barrier of turns expects bytes")
+    return found
+
+
+def _fold(cta: CtaTally, fold: FoldClaim, shift: int) -> list[str]:
+    found: list[str] = []
+    barrier, (begin, end) = cta.barriers[fold.address + shift], fold.range
+    seen = (barrier.count, barrier.phases, barrier.arrivals.get(0, 0))
+    if seen != (1, 1, 1):
+        found.append(f"a fold's barrier has count, phases and arrivals {seen}, claimed are 1 each")
+    for what, counter in (("expects", barrier.expected_bytes), ("receives", barrier.completed_bytes)):
+        if counter.get(0, 0) != end - begin:
+            found.append(f"a fold's barrier {what} {counter.get(0, 0)} bytes, claimed are {end - begin}")
+    if merged(barrier.ranges) != ((begin + shift, end + shift),):
+        found.append(f"words of a fold are written at {merged(barrier.ranges)}, claimed are {fold.range}")
     return found
 
 

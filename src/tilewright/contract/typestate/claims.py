@@ -82,6 +82,15 @@ class ProductClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class FoldClaim:
+    """The barrier of a fold of a row that a cluster's CTAs share: its byte offset in dynamic shared memory. It counts
+    one arrival in its only phase, and the bytes of a range, which all warps of the cluster write."""
+
+    address: int
+    range: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class StreamClaim:
     """How many heads and tails each CTA has, and the symbols that say so."""
 
@@ -182,6 +191,7 @@ class ProtocolClaims:
     stream: StreamClaim | None = None
     range: RangeClaim | None = None
     products: ProductClaim | None = None
+    folds: tuple[FoldClaim, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         """The claims in words, one fact a line."""
@@ -195,6 +205,9 @@ class ProtocolClaims:
         if self.products is not None:
             each = counted(len(self.products.addresses), "unit")
             out.append(f"{self.kernel}: tensor memory: {self.products.waits} commits by each of {each}")
+        for fold in self.folds:
+            begin, end = fold.range
+            out.append(f"{self.kernel}: a fold across a cluster: {end - begin} bytes of its warps' words in each CTA")
         for store in self.stores:
             sizes = ", ".join(map(str, sorted(set(store.store_bytes))))
             in_turn = any(role.name == store.role and role.takes_turns for role in self.roles)

@@ -23,7 +23,9 @@ Last, tokens may be polynomials in the symbols themselves (`symbolic_cycles`).
 
 Edges of other kinds go along these arcs, or cannot close a circle. What `steps.split`, `steps.issue_order` and
 `steps.turn` add leads from a place of a role's program to the same place, or an earlier one, of the same role in
-another unit or CTA. Flags (`steps.stream`, `steps.team`) are waited for by one role, after it has set its own.
+another unit or CTA. A signal that a unit makes with the turn of issue comes after all waits up to the turn's end, in
+the next iteration as well (`RingEvent.handed_on`; none follows the last). Flags (`steps.stream`, `steps.team`) are
+waited for by one role, after it has set its own.
 
 A ring that is used a fixed number of times has a node for each use, and no number of tokens makes up for a cycle
 through one. A cycle that is not shown to hold a token is a doubt, with its arcs; `token_machine` shows whether roles
@@ -37,6 +39,7 @@ test_several_rings.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 from tilewright.contract.typestate.distances import ANY, Dependence, Distances, Held, Node
@@ -44,7 +47,7 @@ from tilewright.contract.typestate.marked_graph import Arc, cycle_without_token
 from tilewright.contract.typestate.patterns import ALL, Patterns
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel
-from tilewright.contract.typestate.summary import WAIT, RoleSummary
+from tilewright.contract.typestate.summary import WAIT, RingEvent, RoleSummary, waited_also
 from tilewright.contract.typestate.symbolic_cycles import SymbolicArc, all_hold_tokens
 
 _MOST_SINGLE = 32
@@ -89,7 +92,7 @@ def _waits(kernel: Kernel, roles: Sequence[RoleSummary], patterns: Patterns) -> 
     """Every dependence, at a general iteration of the role that makes it."""
     uses = {ring: _uses(ring, roles, patterns) for ring in kernel.rings}
     for number, role in enumerate(roles):
-        for place, event in enumerate(role.events):
+        for place, event in ((place, seen) for place, each in enumerate(role.events) for seen in _seen(each)):
             at, ring = event.position, event.ring
             if event.kind == "wait":
                 dependent, side = [number], event.side
@@ -107,6 +110,15 @@ def _waits(kernel: Kernel, roles: Sequence[RoleSummary], patterns: Patterns) -> 
                 for other, after_at, before_at in positions:
                     after, before = (other, ring, side, after_at), (number, before_ring, before_side, before_at)
                     yield Dependence(after, before, at, last, number, event, place)
+
+
+def _seen(event: RingEvent) -> Iterator[RingEvent]:
+    """An event as it is; and in all iterations but the last, where it comes after waits of the next one."""
+    yield event
+    if event.handed_on:
+        *around, own = event.counters
+        counters = (*around, replace(own, begin=own.begin + 1))
+        yield replace(event, waited=waited_also(event.waited, event.handed_on), counters=counters)
 
 
 def _uses(ring: str, roles: Sequence[RoleSummary], patterns: Patterns) -> int | None:

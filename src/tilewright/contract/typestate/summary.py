@@ -6,7 +6,7 @@ general iteration are recorded, so that each holds for every trip count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
@@ -67,7 +67,8 @@ class RingEvent:
 
     kind: "wait", "fill" (whatever a full phase counts: arrivals and copies) or "release". number: how many of its kind
     and side the unit made before; None of what is not counted by itself. waited: how often the unit had waited, by ring
-    and side, before it.
+    and side, before it. handed_on: of a signal, rings and sides for which the unit then waits in the next iteration, if
+    there is one, before the units behind it in an order of issue come as far (`steps.issue_order`).
     """
 
     kind: str
@@ -78,6 +79,17 @@ class RingEvent:
     number: Polynomial | None
     waited: Mapping[tuple[str, str], Polynomial]
     counters: tuple[Counter, ...]
+    handed_on: tuple[tuple[str, str], ...] = ()
+
+
+def waited_also(
+    waited: Mapping[tuple[str, str], Polynomial], sides: Sequence[tuple[str, str]]
+) -> Mapping[tuple[str, str], Polynomial]:
+    """How often a unit has waited that also waits once for each of these."""
+    found = dict(waited)
+    for side in sides:
+        found[side] = found.get(side, Polynomial()) + 1
+    return found
 
 
 @dataclass(frozen=True, slots=True)

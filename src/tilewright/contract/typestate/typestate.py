@@ -45,11 +45,12 @@ from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_r
 from tilewright.contract.typestate.steps.fragment import fragment_step
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.typestate.steps.index_load import index_load_step
-from tilewright.contract.typestate.steps.issue_order import issue_order_step
+from tilewright.contract.typestate.steps.issue_order import issue_order_step, wait_with_the_turn
 from tilewright.contract.typestate.steps.promotion import promotion_step
 from tilewright.contract.typestate.steps.register_operand import register_operand_step
 from tilewright.contract.typestate.steps.remade import remade_step
 from tilewright.contract.typestate.steps.ring import ring_step
+from tilewright.contract.typestate.steps.rows import fold_claims
 from tilewright.contract.typestate.steps.split import meeting_claims, split_step
 from tilewright.contract.typestate.steps.stream import check_streams, stream_claim, stream_step
 from tilewright.contract.typestate.steps.team import check_teams, team_step
@@ -168,6 +169,7 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     for role in kernel.roles:
         walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, shared, RoleSummary(role))
         summaries.append(walk.run_role())
+        wait_with_the_turn(walk)
         finish_role(walk)
         finish_tensor_memory(walk)
         check_warp_rows(walk)
@@ -231,6 +233,7 @@ def _claims_of_equal_tiles(kernel: Kernel, summaries: list[RoleSummary], pattern
         turns=turn_claims(kernel, summaries),
         stream=stream_claim(kernel),
         products=product_claim(kernel, summaries),
+        folds=fold_claims(kernel),
     )
 
 

@@ -26,7 +26,7 @@ from tilewright.contract.judge.waits.peeked_waits import peeked_waits
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
 from tilewright.driver.check import work
 from tilewright.driver.launch.given_launch import BufferSize, PartialLaunch
-from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed, taken_work
+from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed, takes_over
 from tilewright.driver.launch.launch_buffers import BufferContents
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.core.event import Event
@@ -123,6 +123,13 @@ def judge_kernel(
         proof = _for_any_data(module, kernel, launch.given, options, peeks)
         if proof is not None:
             return replace(proof, assumptions=(*_ANY_DATA, *launch.assumptions, *proof.assumptions))
+    assumptions = judged.assumptions
+    if takes_over(assumptions) and not judged.errors and not judged.doubts and judged.complete and not doubts:
+        taking = _however_much_work(module, kernel, launch, options, peeks)
+        if isinstance(taking, Judgement):
+            return taking
+        doubts = taking
+        assumptions = tuple(each for each in assumptions if not takes_over((each,)))
     ran = judged.report.counts
     claims = (
         f"{counted(ran.phases, 'mbarrier phase')}, {counted(ran.copies, 'bulk copy')} and "
@@ -134,10 +141,9 @@ def judge_kernel(
         tuple(dict.fromkeys((*doubts, *judged.doubts))),
         judged.complete,
         "this launch",
-        (*launch.assumptions, *ASSUMPTIONS, *judged.assumptions, *sampled),
+        (*launch.assumptions, *ASSUMPTIONS, *assumptions, *sampled),
         claims,
         recorder.timeline(judged.findings) if recorder is not None else None,
-        ranges=taken_work(judged.assumptions),
         cut_short=not judged.complete,
         reached=reached,
     )
@@ -151,6 +157,19 @@ def _explored(
     from tilewright.driver.check.without_launch import judge_without_launch  # takes long to load
 
     return judge_without_launch(module, kernel, given, options, doubts, peeks, only_proof=only_proof)
+
+
+def _however_much_work(
+    module: Module, kernel: Kernel, launch: KernelLaunch, options: JudgeOptions, peeks: frozenset[Span]
+) -> Judgement | tuple[str, ...]:
+    """What of a launch that is clean is in the way of a proof for however many other clusters' work one takes over, or
+    how it fails where that is another number than was tried."""
+    if launch.given is None:
+        return ("how much work of others a cluster takes over is not known, and not every number of them was tried",)
+    explored = _explored(module, kernel, launch.given, replace(options, progress=None), (), peeks)
+    if any(finding.level is Level.ERROR for finding in explored.findings):
+        return explored
+    return explored.doubts or (() if explored.complete else ("not every number of clusters to take over was tried",))
 
 
 def _only_data_is_open(judged: LaunchJudgement) -> bool:

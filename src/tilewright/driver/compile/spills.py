@@ -33,12 +33,14 @@ _CONSUMERS = 2
 """That have more registers each than more of them."""
 _NARROWER = (8, 16, 24, 40)
 """Columns fewer, in turn."""
-_WARPGROUP, _MOST_THREADS = 128, 1024
+_WARP, _WARPGROUP, _MOST_THREADS = 32, 128, 1024
 _SMALL_TILES = ((128, 128), (128, 64), (64, 64))
 
 
 def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
     """Wishes for tiles with fewer accumulators in a thread, in the order to try; none where the tile is not free."""
+    if isinstance(decisions, CascadeDecisions) and any(slot.joined for slot in decisions.slots):
+        yield from _narrower_sums(decisions, wanted)
     if not isinstance(decisions, PipelineDecisions) or _is_fixed(wanted):
         return
     turns = bool(decisions.turns)
@@ -51,7 +53,7 @@ def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
 
 
 def _narrower_sums(d: CascadeDecisions, wanted: Wanted) -> Iterator[Wanted]:
-    """Wishes for a walk that sums in registers, as `roomier` has them of a pipeline."""
+    """Wishes for a walk that sums in registers, as a pipeline's."""
     if _is_fixed(wanted):
         return
     held, turns = d.unit_rows * d.tile_columns, bool(d.turns)
@@ -76,7 +78,7 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
     if isinstance(decisions, CascadeDecisions) and any(slot.joined for slot in decisions.slots):
         if not decisions.grouping:
             yield from _with_slots(decisions, wanted, spill_bytes, target)
-        yield from _narrower_sums(decisions, wanted)
+        yield from roomier(decisions, wanted)
         return
     if isinstance(decisions, CascadeDecisions) and wanted.depth is None:
         # Fewer values over the streamed axis at a time, where not fewer consumers do, which have more registers each.
@@ -92,9 +94,11 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
     if isinstance(decisions, ElementwiseDecisions):
         # ptxas aims at a number of CTAs, and may spill a few bytes for it. More threads hold less of a row each.
         for row in decisions.rows:
-            threads = 2 * row.threads if row.threads >= _WARPGROUP else _MOST_THREADS + 1
+            threads = 2 * row.cta_threads
             while threads <= _MOST_THREADS:
-                yield replace(wanted, row_threads=threads)
+                # Units of a warp or less share a CTA, others are one, of a warpgroup at least.
+                if threads <= _WARP or threads >= _WARPGROUP:
+                    yield replace(wanted, row_threads=threads, row_ctas=row.ctas, row_kept=bool(row.kept))
                 threads *= 2
     if isinstance(decisions, PipelineDecisions):
         yield from _with_slots(decisions, wanted, spill_bytes, target)

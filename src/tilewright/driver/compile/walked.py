@@ -24,8 +24,9 @@ from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.cascade.register_sum import ComputedBefore, sum_in_registers, walks_compute
+from tilewright.synth.cascade.slot_maps import both_come_by_maps
 from tilewright.synth.cascade.sum_tile import suits_its_tile
-from tilewright.synth.cut.operand_before import computes_operand, operand_before
+from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.streaming import streamed
@@ -67,11 +68,7 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     program = the_program(module)
     found = streamed(program) if contractions(program) else None
     if found is None:
-        # Loops have a generator of their own where accumulators are registers, which takes fewer programs.
-        walks = wanted.walked or target.supports("tensor_memory") or grouping(program) is not None
-        walks = walks or any(dot.scales for dot in dots(program)) or not is_supported(program, target)
-        walks = walks or (walks_compute(wanted) and computes_operand(program))
-        return _summed(module, target, wanted) if walks else module
+        return _summed(module, target, wanted)
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
         if _decided(whole, target, wanted) is not None:
@@ -80,19 +77,27 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 
 
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
-    """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none."""
+    """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none.
+
+    Where accumulators are registers, operands of one product that are computed or that no tensor map brings have a
+    generator of their own."""
     program = the_program(module)
     if target.supports("tensor_memory") or grouping(program) is not None:
         return as_walk(module) or module
+    found = as_walk(module)
+    if found is None:
+        return module
+    alone = not any(dot.scales for dot in dots(program)) and is_supported(program, target)
+    if alone and walks_compute(wanted) and computed_sum(the_program(found)):
+        return _computing(module, found, target, wanted)
+    if alone and not both_come_by_maps(the_program(found), wanted, target):
+        return module
     products = shared_products(program)
     if products is not None and len(products.products) > 1:
         # What all products have is what has the rows.
         return as_walk(module, swapped=products.shared == "right") or module
-    found = as_walk(module)
-    if found is not None and walks_compute(wanted) and computed_sum(the_program(found)):
-        return _computing(module, found, target, wanted)
-    if found is None or suits_its_tile(the_program(found), target, wanted):
-        return found or module
+    if suits_its_tile(the_program(found), target, wanted):
+        return found
     return as_walk(module, swapped=True) or module
 
 

@@ -158,7 +158,7 @@ class _Rule:
 
     def _moved(self, nodes: Sequence[Node], known: dict[tuple[int, ...], Node | None]) -> Node | None:
         """Of sums of one expression with a number, which may have been added bit by bit: it and what was added."""
-        parts = [_sum(each) for each in nodes]
+        parts = [sum_of(each) for each in nodes]
         width = _width(nodes[0])
         if not width or all(not added for _, added in parts) or any(_width(each) != width for each in nodes):
             return None
@@ -177,7 +177,7 @@ class _Rule:
         one = nodes[0]
         if all(each is one for each in nodes):
             return one
-        if any(not _same(one, each) for each in nodes):
+        if any(not is_same_operation(one, each) for each in nodes):
             return None
         sources: list[Source] = []
         for some in zip(*(each.sources for each in nodes), strict=True):
@@ -214,7 +214,7 @@ class _Rule:
         return self.table.leaf(Leaf(self.trips, 0, kind, gain % (1 << bits), begin % (1 << bits)))
 
 
-def _sum(node: Node) -> tuple[Node, int]:
+def sum_of(node: Node) -> tuple[Node, int]:
     """An expression as another one and a number that is added to it."""
     added = 0
     while isinstance(node.operation, Applied) and _width(node):
@@ -253,7 +253,7 @@ def _add(registers: Registers) -> None:
     registers[2] = registers[0] + registers[1]
 
 
-def _same(one: Node, other: Node) -> bool:
+def is_same_operation(one: Node, other: Node) -> bool:
     """Whether two expressions are the same operation, whatever it is done to."""
     if len(one.sources) != len(other.sources) or one.uniform != other.uniform or one.opaque or other.opaque:
         return False

@@ -39,7 +39,7 @@ def counted_barriers(
     """Decisions whether loops count at barriers that launches do not cover. loops: those that repeat themselves."""
     waits = frozenset[tuple[int, int, Span]]().union(*(tried.judged.waits for tried in chosen))
     counts = frozenset[tuple[int, int, Span]]().union(*(tried.judged.counts for tried in chosen))
-    decisions = _Decisions(exploration.ways.flow, chosen)
+    decisions = Decisions(exploration.ways.flow, chosen)
     awaiting = {span for _, _, span in waits}
     at_choice = {
         span
@@ -64,7 +64,7 @@ def counted_barriers(
     return found
 
 
-class _Decisions:
+class Decisions:
     """What inputs decided in the launches. bounds: of each loop, what its end was compared with."""
 
     def __init__(self, flow: Flow, chosen: Sequence[Tried]) -> None:
@@ -83,14 +83,18 @@ class _Decisions:
 
     def loose(self, loop: int, about: Collection[Span]) -> dict[Place, _Known]:
         """Those in a loop about some instructions that do not follow how often it, or one in it, iterates."""
-        around = self.flow.loops[loop].blocks
-        inner = [each for each in self.bounds if self.flow.loops[each].blocks <= around]
-        ends = {bound for each in inner for bound in self.bounds[each]} - {None}
+        around, ends = self.flow.loops[loop].blocks, self.ends(loop)
         found: dict[Place, _Known] = {}
         for place, known in self.places.items():
             if self.flow.block_of[place[0]] in around and not self.about(place).isdisjoint(about):
                 found[place] = {key: each for key, each in known.items() if bound_of(each[0].node) not in ends}
         return {place: loose for place, loose in found.items() if loose}
+
+    def ends(self, loop: int) -> set[Node]:
+        """What the ends of a loop, and of those inside it, are compared with."""
+        around = self.flow.loops[loop].blocks
+        inner = [each for each in self.bounds if self.flow.loops[each].blocks <= around]
+        return {bound for each in inner for bound in self.bounds[each] if bound is not None}
 
     def about(self, place: Place) -> frozenset[Span]:
         """What a decision is about."""

@@ -9,6 +9,7 @@ of the launches that were clean. What an assumption excludes is barred (`explora
 - every loop whose end inputs decide was entered, iterated long enough to be shown to repeat itself after a period of
   iterations, and was left after every number of iterations up to that, with the loops inside it entered;
 - every operand of the protocol that depends on inputs had each of its values;
+- what iterations decide otherwise than others follows how often their loop iterates (`decided_in_turns`);
 - two branches that inputs decide, after which something differs, went every way together (`joint_decisions`).
 
 What no launch showed may be impossible: then a solver shows that the conditions on the way contradict it
@@ -27,8 +28,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tilewright.base.span import Span
+from tilewright.driver.explore.alike_requests import alike_but_for_requests
 from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop, decided, leaves
 from tilewright.driver.explore.counted_barriers import counted_barriers
+from tilewright.driver.explore.decided_in_turns import decided_in_turns
 from tilewright.driver.explore.entered_inside import entered_inside
 from tilewright.driver.explore.exploration import (
     ENOUGH_ITERATIONS,
@@ -65,7 +68,8 @@ class Site:
     and what needs to be decided on the way to it, with the conditions of its warp before it; constant: outcomes
     of it where it depended on no input, as in a loop that another launch did not enter; expressions: those that
     decided, by number; exits: by such a number, the decisions by which the last loop before it was left; ways: of each
-    example, what its warp had decided before, outside of loops."""
+    example, what its warp had decided before, outside of loops; lasted: of each, by what its warp stayed last in each
+    loop around it."""
 
     place: Place
     kind: str
@@ -81,6 +85,8 @@ class Site:
     ways: dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]] = field(
         default_factory=dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]]
     )
+
+    lasted: dict[Example, tuple[Condition, ...]] = field(default_factory=dict[Example, tuple[Condition, ...]])
 
     def passes_by(self, example: Example) -> bool:
         """Whether warps came to an example without leaving a loop that inputs end, as they did to others."""
@@ -130,6 +136,7 @@ def cover(
             ),
             *_left_by_loops(exploration, every, lasting, span, loop_span),
             *counted_barriers(exploration, _clean(exploration), _recurring(exploration), name),
+            *decided_in_turns(exploration, _clean(exploration), _recurring(exploration), positions, name),
             *entered_inside(exploration, _clean(exploration), _recurring(exploration)),
         )
         fresh: dict[Input, int] | None = None
@@ -149,7 +156,8 @@ def cover(
                     answers[each.key] = answer
         if fresh is None:
             break
-        exploration.at(fresh, patient=True)
+        if exploration.stops(exploration.at(fresh, patient=True)):
+            break
         exploration.go()
         barred = len(exploration.barred), _bounds(exploration)
         excuse()
@@ -242,6 +250,7 @@ def sites(
                 site.exits.setdefault(condition.node.number, {-1 if last is None else last.node.number: last})
                 outside = _chosen(way[-_BEFORE:], lasting)
                 site.ways.setdefault(key, {})[tuple(each.node.number for each in outside)] = outside
+                site.lasted.setdefault(key, _stayed(exploration, way[-_BEFORE:], condition.position))
             if condition.kind != "value" and condition.loop < 0:
                 chosen[warp] = chosen.get(warp, frozenset()) | {(condition.position, outcome)}
             way.append(condition)
@@ -249,6 +258,14 @@ def sites(
         if site.kind == "branch":
             site.constant.update(constant.get(site.place[:3], ()))
     return found
+
+
+def _stayed(exploration: Exploration, way: Sequence[Condition], position: int) -> tuple[Condition, ...]:
+    """By what a warp stayed last in each loop around a position, if it did not leave that since."""
+    flow = exploration.ways.flow
+    last = {each.loop: each for each in way if each.loop >= 0 and each.outcome.size == 1}
+    block = flow.block_of[position]
+    return tuple(each for loop, each in last.items() if block in flow.loops[loop].blocks and not leaves(each))
 
 
 def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callable[[Input], str]) -> list[Missing]:
@@ -274,7 +291,8 @@ def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callab
         (outcome,) = site.seen
         entering = site.loop >= 0 and (outcome == HOLDS) != site.stays
         # What later iterations decide by the same instruction is another expression, which no run had.
-        moves = site.loop >= 0 and not entering and len({each.node.number for each, _ in site.examples.values()}) > 1
+        expressions = {each.node.number: each.node for each, _ in site.examples.values()}
+        moves = site.loop >= 0 and not entering and not alike_but_for_requests(expressions.values())
         where = "goes on in the loop" if entering else "leaves the loop" if site.loop >= 0 else "goes the other way"
         groups = [] if site.loop >= 0 else _groups(exploration, every, site)
         for group in (*groups, *({key: None} for key in site.examples if not any(key in group for group in groups))):
@@ -327,10 +345,14 @@ def _asked(exploration: Exploration, every: Mapping[Place, Site], site: Site, so
             return answer
         for way in site.ways[key].values():
             before = (*_outside(exploration, every, way), *sought.before)
-            again = reach_any(table, dimensions, (replace(sought, before=before),), barred)
-            if not isinstance(again, Impossible):
-                return again
-        return Impossible()
+            answer = reach_any(table, dimensions, (replace(sought, before=before),), barred)
+            if not isinstance(answer, Impossible):
+                break
+        if not isinstance(answer, Reached) or exploration.is_new(answer.values) or not site.lasted[key]:
+            return answer
+        # A later iteration of a loop that is left where an iteration ends takes a launch that stays in it.
+        staying = reach_any(table, dimensions, (replace(sought, before=(*site.lasted[key], *sought.before)),), barred)
+        return staying if isinstance(staying, Reached) else answer
 
     return ask
 

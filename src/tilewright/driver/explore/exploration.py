@@ -203,7 +203,7 @@ class Exploration:
     def retraced(self, values: Assignment) -> Tried | None:
         """A launch that is clean, or was given up, and that decided everything as this one would: this one takes the
         same steps, and shows the same (`machine.symbolic.tracker`)."""
-        if any(each.kind in ("memory", "ticket", "work") for each in self.dimensions):
+        if any(each.kind in _OF_A_RUN for each in self.dimensions):
             return None  # which words and tickets there are depends on the launch
         columns = {given: np.array([value], np.uint64) for given, value in self._whole(values)[0].items()}
         evaluation = Evaluation(self.table, columns, 1)
@@ -247,11 +247,7 @@ class Exploration:
     def idle_ways(self, position: int) -> frozenset[bool]:
         """Ways of a branch that need not be seen. Where words of memory are read, what is written may matter."""
         known = self.idle.get(position, frozenset())
-        return (
-            frozenset()
-            if known and any(each.kind in ("memory", "ticket", "work") for each in self.dimensions)
-            else known
-        )
+        return frozenset() if known and any(each.kind in _OF_A_RUN for each in self.dimensions) else known
 
     def leaves_out(self, values: Assignment) -> bool:
         """Whether a launch is one that an assumption excludes."""
@@ -551,15 +547,19 @@ def distinct(conditions: Sequence[Condition]) -> list[Condition]:
     return list(found.values())
 
 
+_OF_A_RUN = ("memory", "ticket", "work")
+"""Kinds of inputs of which a run shows that they are there."""
+
+
 def dimension_of_word(word: Input, number: int) -> Dimension:
     """The values that a word of memory, or what an atomic operation returns, may have."""
     largest = (1 << (8 * word.size_bytes)) - 1
     if word.kind == "ticket":
         return Dimension(word, f"ticket {word.place}", largest, word.place)
     if word.kind == "work":
-        first, axis = divmod(word.place, 4)
+        axis = word.place % 4
         said = f"the index along {'xyz'[axis]} of work that is taken over"
-        return Dimension(word, said, _CTAS_MOST[axis] - 1, 0 if axis else first)
+        return Dimension(word, said, _CTAS_MOST[axis] - 1, 0)
     return Dimension(word, f"word {number} of the memory that is read", largest, 0)
 
 

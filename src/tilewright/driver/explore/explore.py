@@ -15,8 +15,8 @@ verdict unknown. Checked by: tests/driver/explore/test_explore.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
@@ -34,6 +34,14 @@ from tilewright.driver.explore.coverage import cover
 from tilewright.driver.explore.exploration import Exploration, Tried, distinct
 from tilewright.driver.explore.overflow import SUMS, overflow_limit, overflows
 from tilewright.driver.explore.path_search import Assignment
+from tilewright.driver.explore.skipped_loops import (
+    Guards,
+    Skipped,
+    Visit,
+    counted_loops,
+    skipped_loop,
+    skipped_loops,
+)
 from tilewright.machine.symbolic.expression import (
     Applied,
     Input,
@@ -47,27 +55,26 @@ from tilewright.machine.symbolic.tracker import Condition
 _ORDINARY = (1, 77)
 """Numbers that take the place of a zero that an assumption excludes."""
 _FLOATS = frozenset({"f16", "f32", "f64"})
-_ALIGNED = 64
-"""Numbers that are multiples of this make aligned addresses of what threads access."""
+_ALIGNED = (64, 1024)
+"""Numbers that are multiples of these make aligned addresses of what threads access; the larger ones fill tiles, too,
+so that none of their counts is zero."""
 _UNWRITTEN = "TC122"
 _WORDS_MOST = 2
 """Words of memory that a failure may depend on, to refute: data may keep rules that the text does not say."""
-
-_Visit = tuple[int, int, int]
-"""A loop's number, and the CTA's rank and the warp that come to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
     """Where things stand in the kernel. name: of an input, or "" if nothing is decided by it; span,
     loop_span: of an instruction, of a loop's head; positions: the instructions of the protocol; lasting: decisions that
-    leave a trace."""
+    leave a trace; guards: branches that skip a loop."""
 
     name: Callable[[Input], str]
     span: Callable[[int], Span]
     loop_span: Callable[[int], Span]
     positions: frozenset[int] = frozenset()
     lasting: frozenset[int] = frozenset()
+    guards: Guards = field(default_factory=dict[int, tuple[int, bool]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +134,11 @@ def _started(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]
 
 
 def _grid(exploration: Exploration) -> dict[Input, int]:
-    """One cluster, the first: an empty grid is none."""
+    """The first cluster, of one as a rule: an empty grid is none."""
     return {
-        each: 1 if each.kind == "grid" else 0 for each in exploration.dimensions if each.kind in ("grid", "cluster")
+        each: dimension.first if each.kind == "grid" else 0
+        for each, dimension in exploration.dimensions.items()
+        if each.kind in ("grid", "cluster")
     }
 
 
@@ -217,7 +226,7 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
     zero = [each for each, value in tried.values.items() if not value and each.kind in ("number", "pointer", "memory")]
     loops = _empty_loops(exploration, text, tried)
     clean = [each for each in exploration.tried if each.clean]
-    changed = {*zero, *(each for inputs in loops.values() for each in inputs)}
+    changed = {*zero, *(each for skipped in loops.values() for each in skipped.inputs)}
     if not clean or not changed:
         return
     repaired = _repaired(exploration, tried, changed, clean)
@@ -227,7 +236,12 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
         nonzero = _needed(exploration, tried, repaired, nonzero)
         # Loops that a clean launch does not enter either are not what fails.
         harmless = {visit for each in (repaired, *clean) for visit in _empty_loops(exploration, text, each)}
-        entered = loops.keys() - harmless
+        counted = counted_loops(way for each in (repaired, *clean) for way in each.judged.conditions)
+        entered = {
+            visit: skipped
+            for visit, skipped in loops.items()
+            if visit not in harmless and counted.get(skipped.loop, frozenset()).issuperset(skipped.inputs)
+        }
         if not nonzero and not entered:
             return
         for each in nonzero:
@@ -239,7 +253,7 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
         numbers = [each for each in nonzero if each.kind == "number"]
         for other in _ORDINARY if numbers else ():
             exploration.at({**tried.values, **{each: exploration.dimensions[each].nearest(other) for each in numbers}})
-        excuses[id(tried)] = _Excuse(_said(tried, nonzero, text, sorted({loop for loop, *_ in entered})))
+        excuses[id(tried)] = _Excuse(_said(tried, nonzero, text, sorted({each.loop for each in entered.values()})))
 
 
 def _needed(exploration: Exploration, tried: Tried, repaired: Tried, nonzero: list[Input]) -> list[Input]:
@@ -311,27 +325,9 @@ def _excuse_huge(
         excuses[id(tried)] = _Excuse(f"{said} (beyond, a sum overflows and the kernel fails with {finding.code})")
 
 
-def _empty_loops(exploration: Exploration, text: Places, tried: Tried) -> dict[_Visit, tuple[Input, ...]]:
-    """Loops that a warp does not enter since inputs say so, and these inputs."""
-    found: dict[_Visit, tuple[Input, ...]] = {}
-    for condition in distinct(tried.judged.conditions):
-        if _leaves_at_once(exploration, text, condition):
-            inputs = tuple(each for each in inputs_of((condition.node,)) if each.kind != "cluster")
-            found.setdefault((condition.loop, condition.cta, condition.warp), inputs)
-    return found
-
-
-def _leaves_at_once(exploration: Exploration, text: Places, condition: Condition) -> bool:
-    """Whether a warp leaves a loop where it begins, before it does anything of the protocol in it. A loop that is left
-    behind its first iteration, or within it, has had one."""
-    if condition.loop < 0 or condition.iteration or condition.outcome.size != 1:
-        return False
-    if bool(condition.outcome[0]) == condition.stays:
-        return False
-    flow = exploration.ways.flow
-    head = flow.loops[condition.loop].head
-    first = flow.block_of[head] == flow.block_of[condition.position]
-    return first and text.positions.isdisjoint(range(head, condition.position))
+def _empty_loops(exploration: Exploration, text: Places, tried: Tried) -> dict[Visit, Skipped]:
+    """Loops that a warp does not enter since inputs say so."""
+    return skipped_loops(exploration.ways.flow, text.positions, text.guards, tried.judged.conditions)
 
 
 def _repaired(exploration: Exploration, tried: Tried, changed: set[Input], clean: list[Tried]) -> Tried | None:
@@ -357,14 +353,14 @@ def _repaired(exploration: Exploration, tried: Tried, changed: set[Input], clean
 
 
 def _bar_empty_loops(
-    exploration: Exploration, text: Places, tried: Tried, loops: Collection[_Visit]
+    exploration: Exploration, text: Places, tried: Tried, loops: Collection[Visit]
 ) -> None:  # fmt: skip
     """Each of these loops, which a launch does not enter, iterates at least once."""
     ways: dict[tuple[int, int], list[Condition]] = {}
     for condition in distinct(tried.judged.conditions):
         way = ways.setdefault((condition.cta, condition.warp), [])
-        empty = _leaves_at_once(exploration, text, condition)
-        if empty and (condition.loop, condition.cta, condition.warp) in loops:
+        skips = skipped_loop(exploration.ways.flow, text.positions, text.guards, condition) >= 0
+        if skips and (condition.position, condition.cta, condition.warp) in loops:
             _bar(exploration, (*exploration.ways.needed(way, condition.position), condition))
         way.append(condition)
 
@@ -430,7 +426,7 @@ def _guilty(exploration: Exploration, text: Places, excuses: dict[int, _Excuse])
     ]
 
     def order(each: Tried) -> tuple[int, int, tuple[int, ...]]:
-        empty = {loop for loop, *_ in _empty_loops(exploration, text, each)}
+        empty = {skipped.loop for skipped in _empty_loops(exploration, text, each).values()}
         return _zeros(each) + len(empty), sum(each.values.values()), tuple(each.values.values())
 
     return sorted(found, key=order)
@@ -508,21 +504,22 @@ def _refuted(text: Places, guilty: list[Tried]) -> Explored:
     return Explored(Refuted(findings), tuple(dict(each.values) for each in guilty))
 
 
-def more_ordinary(exploration: Exploration, text: Places, shown: Assignment) -> Explored | None:
-    """The launch nearest to one that refutes whose pointers are not null and whose numbers make aligned addresses, if
-    it shows the same. Both may be needed where memory is accessed, of which a made-up launch says nothing."""
+def more_ordinary(exploration: Exploration, text: Places, shown: Assignment) -> Iterator[Explored]:
+    """The launches nearest to one that refutes whose pointers are not null and whose numbers make aligned addresses, if
+    they show the same. Both may be needed where memory is accessed, of which a made-up launch says nothing."""
     (first,) = [each for each in exploration.tried if each.values == shown]
-    values = dict(shown)
-    for given, value in shown.items():
-        if given.kind == "pointer":
-            values[given] = 1
-        elif given.kind == "number" and given in exploration.dimensions:
-            values[given] = exploration.dimensions[given].nearest(value + -value % _ALIGNED)
-    other = exploration.at(values)
-    same = other.fails and first_finding(other).code == first_finding(first).code
-    if not same or other.values == first.values or _uncertain(exploration, other):
-        return None
-    return _refuted(text, [other])
+    dimensions = {**exploration.latent, **exploration.dimensions}
+    for aligned in _ALIGNED:
+        values = dict(shown)
+        for given, value in shown.items():
+            if given.kind == "pointer":
+                values[given] = 1
+            elif given.kind == "number" and given in dimensions:
+                values[given] = dimensions[given].nearest(value + -value % aligned)
+        other = exploration.at(values)
+        same = other.fails and first_finding(other).code == first_finding(first).code
+        if same and other.values != first.values and not _uncertain(exploration, other):
+            yield _refuted(text, [other])
 
 
 def _numbers(values: Assignment, text: Places) -> str:

@@ -21,7 +21,7 @@ Where nothing but numbers at which a sum overflows leads there, an assumption ex
 
 Source: directed search of all paths (Godefroid, Klarlund and Sen, "DART: Directed Automated Random Testing", PLDI
 2005).
-Not handled: decisions of later iterations of such loops together with one another.
+Not handled: decisions of later iterations of such loops together with one another (`decided_in_turns`).
 Checked by: tests/coverage_attacks/test_joint_decisions.py.
 """
 

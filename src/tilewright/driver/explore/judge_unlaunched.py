@@ -37,9 +37,10 @@ from tilewright.driver.explore.explored_ranges import explored_ranges
 from tilewright.driver.explore.on_the_way import Ways
 from tilewright.driver.explore.path_search import Assignment
 from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
+from tilewright.driver.explore.skipped_loops import guards_of
 from tilewright.driver.explore.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.launch.given_launch import PartialLaunch
-from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed, taken_work
+from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch.launch_buffers import BufferContents
 from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
 from tilewright.driver.launch.launch_space import Chosen, LaunchSpace, launch_space
@@ -52,12 +53,12 @@ from tilewright.machine.core.model import model_of
 from tilewright.machine.protocol.guarded_regions import with_guards
 from tilewright.machine.protocol.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.steering import steering
-from tilewright.machine.symbolic.expression import Table
+from tilewright.machine.symbolic.expression import TAKEN, Table
 from tilewright.machine.symbolic.kept_steps import is_protocol
 from tilewright.machine.symbolic.tracker import SymbolicRun
 
 _EXPLORED_STEPS = 250_000
-"""Warp instructions after which a launch is given up: others say more for the effort."""
+"""Warp instructions after which a launch is given up: others say more for the effort, where there are others."""
 _SIZING_STEPS = 60_000
 _SIZING_ITERATIONS = 8
 """Of a loop whose end inputs decide, which show enough of the places that it copies to."""
@@ -142,6 +143,7 @@ def judge_unlaunched(
     runner = _Runner(
         module, run_module, unknown, space, table, interpretations, peeks, _Shown(timeline), allows, ends, watchers
     )
+    runner.explored_steps = _EXPLORED_STEPS if space.dimensions else max(_EXPLORED_STEPS, effort.steps)
     flow = sliced.text.flow
     boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.last.conditions))
     failing: dict[Chosen, _Failing] = {}
@@ -158,7 +160,7 @@ def judge_unlaunched(
         take_announced()
         if judged.errors:
             cut = judged.report.counts.instructions if judged.report.stopped else 0
-            failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic), cut)
+            failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic), cut, values.get(TAKEN, 0))
         elif judged.complete and not judged.doubts:
             numbers = sum(value for each, value in values.items() if each.kind == "number")
             phases = min(judged.report.counts.phases, _EXAMPLE_PHASES)
@@ -174,7 +176,7 @@ def judge_unlaunched(
                 reviews.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         for finding in judged.allowed:
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
-        return _judged(judged, runner.symbolic, awaited)
+        return _judged(judged, runner.symbolic, awaited, runner.explored_steps)
 
     def take_announced() -> None:
         """Numbers that are what boxes add up to are that in all launches from now on."""
@@ -183,12 +185,14 @@ def judge_unlaunched(
 
     exploration = Exploration(table, dict(space.dimensions), judge, effort, Ways(flow), dict(space.latent))
     exploration.idle = idle_choices(sliced, steers.registers)
+    positions = frozenset(position for position in sliced.executed if is_protocol(sliced, position))
     where = Places(
         lambda given: exploration.dimensions[given].name if given in exploration.dimensions else "",
         lambda position: flow.instructions[position].span,
         lambda loop: flow.instructions[flow.loops[loop].head].span,
-        frozenset(position for position in sliced.executed if is_protocol(sliced, position)),
+        positions,
         lasting_choices(sliced, steers.registers),
+        guards_of(flow, positions),
     )
     ended: tuple[Diagnostic, ...] = ()
     clean = False
@@ -216,11 +220,11 @@ def judge_unlaunched(
     if isinstance(verdict, Refuted):
         refuting, against = _given_again(runner, verdict, launches)
         if refuting is None and against and explored is not None and explored.shown:
-            other = more_ordinary(exploration, where, explored.shown[0])
-            if other is not None and isinstance(other.verdict, Refuted):
-                found = failing[tuple(other.shown[0].items())]
-                refuting, _ = _given_again(runner, other.verdict, [found])
-                verdict = other.verdict if refuting is not None else verdict
+            for other in more_ordinary(exploration, where, explored.shown[0]):
+                if refuting is None and isinstance(other.verdict, Refuted):
+                    found = failing[tuple(other.shown[0].items())]
+                    refuting, _ = _given_again(runner, other.verdict, [found])
+                    verdict = other.verdict if refuting is not None else verdict
         if refuting is None and against:
             ended = ended or tuple(each for each in verdict.findings if each.level is Level.ERROR)
             verdict = Unknown((against,))
@@ -243,14 +247,10 @@ def judge_unlaunched(
         verdict, doubts, len(exploration.tried), runner.shown.timeline, tuple(reviews.values()),
         tuple(allowed.values()), None if refuting is None else refuting.document, ended, clean,
         exploration.ended_early and all(map(_nothing_wrong, exploration.tried)), excluded,
-        (*_taken(verdict), *explored_ranges(exploration.dimensions.values())),
+        explored_ranges(exploration.dimensions.values()),
         _example(unknown, examples),
         refuting is not None and refuting.cut_short, 0 if refuting is None else refuting.reached,
     )  # fmt: skip
-
-
-def _taken(verdict: Verdict) -> tuple[str, ...]:
-    return taken_work(verdict.assumptions) if isinstance(verdict, Proven) else ()
 
 
 def _example(unknown: UnknownLaunch, clean: Mapping[tuple[int, int, int], _Failing]) -> Mapping[str, object] | None:
@@ -270,7 +270,7 @@ def _given_again(runner: _Runner, verdict: Refuted, launches: Sequence[_Failing]
         # A run that was given up had shown the finding by then: as a launch file it mostly shows it as soon.
         open_still = ""
         for steps in (*((2 * each.cut,) if each.cut else ()), GIVEN_STEPS):
-            runner.given_steps = steps
+            runner.given_steps, runner.given_taken = steps, each.taken
             again = given_again(unknown.kernel, each.launch, sizes, verdict.findings, runner.given, contents)
             if not again.against:
                 names = unknown.given.names
@@ -310,11 +310,12 @@ def _larger_is_clean(exploration: Exploration, failing: Assignment) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Failing:
     """A launch that fails, with the words of memory that were chosen for it. cut: after how many warp instructions its
-    run was given up, 0 if it was not."""
+    run was given up, 0 if it was not; taken: how many clusters' work one takes over."""
 
     launch: Launch | None
     contents: tuple[BufferContents, ...]
     cut: int = 0
+    taken: int = 0
 
 
 def _contents(values: Assignment, symbolic: SymbolicRun) -> tuple[BufferContents, ...]:
@@ -382,7 +383,8 @@ class _Runner:
     """Judges launches of one kernel. guarded: the module with guards in the place of branches, which made-up launches
     run; sliced, identifying: the kernel's slice, and the one in which the stores `repeated` are compared, once a run
     has found them; symbolic: what the last run that may be shown depended on; last: what the last run did;
-    given_steps: warp instructions after which a launch that is given is given up."""
+    given_steps: warp instructions after which a launch that is given is given up; given_taken: how many clusters' work
+    one takes over in it."""
 
     module: Module
     guarded: Module
@@ -400,6 +402,8 @@ class _Runner:
     repeated: frozenset[Span] = frozenset()
     iterations_most: int = ITERATIONS_MOST
     given_steps: int = GIVEN_STEPS
+    explored_steps: int = _EXPLORED_STEPS
+    given_taken: int = 0
     symbolic: SymbolicRun = field(init=False)
     last: SymbolicRun = field(init=False)
 
@@ -438,7 +442,7 @@ class _Runner:
             sliced=self.sliced,
             identifying=self.identifying,
             repeated=self.repeated,
-            step_limit=_SIZING_STEPS if short else _EXPLORED_STEPS,
+            step_limit=_SIZING_STEPS if short else self.explored_steps,
             contents=self.unknown.given.contents,
             allows=self.allows,
             any_box=any_box,
@@ -458,7 +462,7 @@ class _Runner:
         """A launch that is given, judged as such."""
         return judge_launch(
             self.module, launch, buffers, self.interpretations, peeks=self.peeks, step_limit=self.given_steps,
-            contents=contents, allows=self.allows,
+            contents=contents, allows=self.allows, also_taken=self.given_taken,
         )  # fmt: skip
 
     def end(self, values: Chosen, judged: LaunchJudgement) -> None:
@@ -468,9 +472,9 @@ class _Runner:
             raise _Ended(judged)
 
 
-def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...]) -> Judged:
-    """What one launch showed. awaited: loops that it leaves to other threads to end."""
-    too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > _EXPLORED_STEPS
+def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...], steps_most: int) -> Judged:
+    """What one launch showed. awaited: loops that it leaves to other threads to end; steps_most: of its run."""
+    too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > steps_most
     too_long = too_long and not run.errors
     doubts = (*run.doubts, *awaited)
     if symbolic.words_written:

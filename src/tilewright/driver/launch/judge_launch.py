@@ -47,6 +47,7 @@ from tilewright.machine.protocol.constant_words import constants_kept
 from tilewright.machine.protocol.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import Steering, steering
+from tilewright.machine.symbolic.expression import TAKEN
 
 if TYPE_CHECKING:
     from tilewright.machine.protocol.counter_values import Snapshot
@@ -161,15 +162,17 @@ def judge_launch(
     symbolic: SymbolicRun | None = None,
     iterations_most: int | None = None,
     any_box: bool = False,
+    also_taken: int = 0,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
     sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. They fail
-    in the run; where that is not clean, they look in another. A kernel that takes over other clusters' work is run with
-    none, one and two of them. contents: of the buffers whose bytes are given; symbolic: follows how the first run
-    depends on what the launch chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most`
-    times. allows: errors to set aside; what follows one that ends the run is a doubt. any_box: ask what goes wrong with
-    every box of the tensor maps that are unknown; else copies through these are doubts. Raises TilewrightError where
-    the launch does not fit the kernel."""
+    in the run; where that is not clean, they look in another. A kernel that takes over other clusters' work is run for
+    each of several numbers of these, `also_taken` among them, unless what is followed says how many there are.
+    contents: of the buffers whose bytes are given; symbolic: follows how the first run depends on what the launch
+    chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most` times. allows: errors to set
+    aside; what follows one that ends the run is a doubt. any_box: ask what goes wrong with every box of the tensor maps
+    that are unknown; else copies through these are doubts. Raises TilewrightError where the launch does not fit the
+    kernel."""
 
     def judged(
         listener: Callable[[Event], None] | None,
@@ -221,19 +224,15 @@ def judge_launch(
             found, findings=again.findings, doubts=again.doubts, allowed=again.allowed, identifying=again.report.sliced
         )
 
-    first = judged(watch, clusters, None, symbolic)
+    taken = None if symbolic is None else _work(launch, symbolic.inputs.memory.get(TAKEN))
+    first = judged(watch, clusters, taken, symbolic)
     others: Sequence[Work] = ()
-    taken: Work = None
     assumptions: tuple[str, ...] = ()
-    if first.report.takes_work:
-        taken = ()
-        if symbolic is not None:
-            symbolic.restart()
+    if first.report.takes_work and taken is None:
+        taken, others = (), _works(launch, also_taken)
         first = judged(watch, clusters, taken, symbolic)
-        others = _works(launch)
-        # Where the launch is explored, its index is a number that the launch chooses.
-        which = ", those that follow the first" if others and symbolic is None else ""
-        assumptions = (f"{TAKES_OVER} {len(others)} others at most{which}",)
+        most = max(map(len, others), default=0)
+        assumptions = (f"{TAKES_OVER} {most} others at most, those that follow the first",) if others else ()
     if first.errors or first.doubts:
         if not peeks:
             return first
@@ -242,11 +241,8 @@ def judge_launch(
         looking = judged(None, clusters, taken, again, peeks_fail=False, most=most)
         return looking if looking.errors else first
     allowed = dict.fromkeys(first.allowed)
-    for number, work in enumerate(others, 1):
-        followed = None if symbolic is None else symbolic.anew()
-        other = judged(None, (0,), work, followed)
-        if symbolic is not None and followed is not None:
-            symbolic.append(followed, number)
+    for work in others:
+        other = judged(None, (0,), work)
         allowed.update(dict.fromkeys(other.allowed))
         if other.errors or other.doubts or not other.complete:
             return replace(other, allowed=tuple(allowed))
@@ -260,16 +256,28 @@ Work = tuple[int, ...] | None
 """Clusters whose work another takes over (clusterlaunchcontrol), None where that is not known."""
 
 
-def taken_work(assumptions: Iterable[str]) -> tuple[str, ...]:
-    """Of the assumptions of a proof, up to how much taken work it holds: a range as much as an assumption, since no
-    loop over such work is shown to repeat itself."""
-    return tuple(each for each in assumptions if each.startswith(TAKES_OVER))
+_TAKEN = (1, 2, 3, 4, 24)
+"""How many clusters' work one takes over, in the runs of a launch that is given."""
 
 
-def _works(launch: Launch) -> list[tuple[int, ...]]:
-    """The work of one and of two other clusters, as far as there are others."""
-    count = prod(extent // step for extent, step in zip(launch.grid, launch.cluster, strict=True))
-    return [tuple(range(1, most + 1)) for most in (1, 2) if most < count]
+def takes_over(assumptions: Iterable[str]) -> bool:
+    """Whether some assumptions bound how much work is taken over."""
+    return any(each.startswith(TAKES_OVER) for each in assumptions)
+
+
+def _works(launch: Launch, also: int) -> list[tuple[int, ...]]:
+    """The work of a few other clusters, of many, and of one number of them more, as far as there are others."""
+    most = _clusters(launch) - 1
+    return [tuple(range(1, count + 1)) for count in sorted({min(each, most) for each in (*_TAKEN, also)}) if count]
+
+
+def _work(launch: Launch, count: int | None) -> Work:
+    """So many clusters whose work is taken over, though a launch that is made up may have fewer."""
+    return None if count is None else tuple((1 + each) % _clusters(launch) for each in range(count))
+
+
+def _clusters(launch: Launch) -> int:
+    return prod(extent // step for extent, step in zip(launch.grid, launch.cluster, strict=True))
 
 
 def _judge_once(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from tilewright.base.plan import Launch
 from tilewright.driver.explore.path_search import Assignment, Dimension
@@ -21,15 +22,17 @@ from tilewright.driver.launch.parameter_kinds import Member
 from tilewright.driver.launch.unknown_launch import HARMLESS_NUMBER, MapPlace, UnknownLaunch, launch_of
 from tilewright.frontends.ptx.ast import Instruction, Kernel
 from tilewright.machine.protocol.steering import Steering
-from tilewright.machine.symbolic.expression import Input
+from tilewright.machine.symbolic.expression import TAKEN, Input
 from tilewright.machine.symbolic.tracker import Inputs
 
 _GRID_REGISTERS = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid")
 _GRID_MOST = 1 << 16
 """Clusters along an axis, in launches that are made up."""
 _REQUEST = "clusterlaunchcontrol.try_cancel"
-_CLUSTERS_TO_TAKE = 2
-"""Clusters whose work one takes over, at most, where it asks for it (`judge_launch`)."""
+_TAKEN_FIRST = 2
+"""Clusters whose work one takes over, in the first launch."""
+_ENOUGH_TO_TAKE = 128
+"""Clusters of a grid whose size steers, in the first launches of a kernel that takes over others' work."""
 
 Chosen = tuple[tuple[Input, int], ...]
 """The values of a launch's inputs, as a value that can be compared."""
@@ -48,8 +51,7 @@ class MadeUp:
 class LaunchSpace:
     """The inputs of a kernel. dimensions: those that steer it; latent: those of which the text does not show it; block:
     those that stand among the parameters, by first and last byte; members: which number or pointer each of them is;
-    grid: whether the place in the grid steers; clusters: of a grid that is given; least: clusters along x otherwise, at
-    least, so that one may take over the work of others."""
+    grid: whether the place in the grid steers; clusters: of a grid that is given."""
 
     dimensions: Mapping[Input, Dimension]
     latent: Mapping[Input, Dimension]
@@ -57,7 +59,6 @@ class LaunchSpace:
     members: Mapping[Input, Member]
     grid: bool
     clusters: tuple[int, int, int] | None = None
-    least: int = 1
 
     def launch(self, unknown: UnknownLaunch, values: Assignment, boxes: Mapping[MapPlace, int]) -> MadeUp:
         """The launch that a choice of values stands for. boxes: as in `launch_of`."""
@@ -65,14 +66,13 @@ class LaunchSpace:
         inside = {each: _part(chosen, self.members, each) for each in unknown.numbers if each not in chosen}
         numbers = tuple(chosen.get(each, inside.get(each, 0)) for each in unknown.numbers)
         nulls = frozenset(each for each, value in chosen.items() if each.kind == "pointer" and not value)
-        smallest = (self.least, 1, 1)
-        extents = list(
-            self.clusters or (max(smallest[axis], values.get(Input("grid", axis, 4), 1)) for axis in range(3))
-        )
+        extents = list(self.clusters or (max(1, values.get(Input("grid", axis, 4), 1)) for axis in range(3)))
         index = [min(values.get(Input("cluster", axis, 4), 0), extents[axis] - 1) for axis in range(3)]
+        if self.clusters is None and Input("grid", 0, 4) not in values:
+            extents[0] = max(extents[0], min(values.get(TAKEN, 0) + 1, _GRID_MOST))
         x, y, z = extents
         launch = launch_of(unknown, numbers, boxes, (x, y, z), nulls)
-        memory = {each: value for each, value in values.items() if each.kind in ("memory", "ticket", "work")}
+        memory = {each: value for each, value in values.items() if each.kind in ("memory", "ticket", "work", "taken")}
         linear = index[0] + x * (index[1] + y * index[2])
         return MadeUp(launch, linear, Inputs(self.block, self.grid, memory, True, self.clusters is not None))
 
@@ -111,17 +111,19 @@ def launch_space(unknown: UnknownLaunch, steers: Steering) -> LaunchSpace:
         x, y, z = (extent // step for extent, step in zip(shape.grid, shape.cluster, strict=True))
         clusters = (x, y, z)
     claims = any(isinstance(each, Instruction) and each.row == _REQUEST for each in kernel.body)
-    least = _CLUSTERS_TO_TAKE + 1 if claims else 1
+    if claims:
+        others = (prod(clusters) if clusters is not None else _GRID_MOST) - 1
+        said = "the number of clusters whose work one takes over"
+        dimensions[TAKEN] = Dimension(TAKEN, said, others, min(_TAKEN_FIRST, others))
     for axis, letter in enumerate("xyz"):
         if any(f"{base}.{letter}" in steers.specials for base in _GRID_REGISTERS):
             extent, place = Input("grid", axis, 4), Input("cluster", axis, 4)
             if clusters is None:
-                dimensions[extent] = Dimension(
-                    extent, f"the grid's clusters along {letter}", _GRID_MOST - 1, smallest=least if axis == 0 else 1
-                )
+                first = _ENOUGH_TO_TAKE if claims and axis == 0 else 1
+                dimensions[extent] = Dimension(extent, f"the grid's clusters along {letter}", _GRID_MOST - 1, first, 1)
             most = (clusters[axis] if clusters is not None else _GRID_MOST) - 1
             dimensions[place] = Dimension(place, f"the cluster's index along {letter}", most, 0)
-    return LaunchSpace(dimensions, latent, tuple(block), members, grid, clusters, least)
+    return LaunchSpace(dimensions, latent, tuple(block), members, grid, clusters)
 
 
 def _part(chosen: Mapping[Member, int], members: Mapping[Input, Member], part: Member) -> int:

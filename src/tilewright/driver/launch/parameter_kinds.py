@@ -7,7 +7,8 @@ of a copy is a tensor map, and everything else is a number. A 64-bit parameter w
 pointer: tensor maps stand in the buffer that it leads to. A structure is cut into the members that the text loads.
 
 Two 64-bit parameters that are added up to one address both count as pointers, unless one of them is converted by
-`cvta`, which is what compilers do to pointers and not to offsets.
+`cvta`, which is what compilers do to pointers and not to offsets. Inline assembly takes pointers unconverted, so an
+address without any converted summand is one of its own.
 Not handled: parameters that are only passed on to functions; pointers read out of memory.
 Checked by: tests/driver/launch/test_parameter_kinds.py.
 """
@@ -66,8 +67,7 @@ def members(kernel: Kernel) -> tuple[Member, ...]:
     is loaded at two widths is one member of the greater."""
     numbers = {parameter.name: number for number, parameter in enumerate(kernel.parameters)}
     instructions = [item for item in kernel.body if isinstance(item, Instruction)]
-    addresses, converted = _addresses(instructions)
-    to_maps = _to_tensor_maps(instructions)
+    pointers = _converted(instructions) | _own_addresses(instructions) | _to_tensor_maps(instructions)
     places = _places(instructions, numbers)
     found: dict[tuple[int, int], Member] = {}
     for place in _tensor_maps(instructions, places, numbers):
@@ -80,9 +80,7 @@ def members(kernel: Kernel) -> tuple[Member, ...]:
         if any(_inside(place, each) for each in maps) or (before is not None and before.size_bytes >= size):
             continue
         kind: MemberKind = "float" if type_name in ("f32", "f64", "f16", "bf16") else "integer"
-        if size == 8 and (register in converted or (register in addresses and not _has_converted(kernel, converted))):
-            kind = "pointer"
-        if size == 8 and register in to_maps:
+        if size == 8 and register in pointers:
             kind = "pointer"
         found[place.parameter, place.offset_bytes] = Member(place.parameter, place.offset_bytes, size, kind)
     used = {parameter for parameter, _ in found}
@@ -90,13 +88,6 @@ def members(kernel: Kernel) -> tuple[Member, ...]:
         if number not in used:
             found[number, 0] = Member(number, 0, parameter.size_bytes, _unused_kind(parameter))
     return tuple(found[key] for key in sorted(found))
-
-
-def _has_converted(kernel: Kernel, converted: set[str]) -> bool:
-    """Does the kernel convert its pointers at all? Then a register that is not converted is an offset."""
-    return bool(converted) and any(
-        item.row == "cvta" and "global" in item.modifiers for item in kernel.body if isinstance(item, Instruction)
-    )
 
 
 def _unused_kind(parameter: Parameter) -> MemberKind:
@@ -108,25 +99,49 @@ def _inside(place: _Place, member: Member) -> bool:
     return place.parameter == member.parameter and begin <= place.offset_bytes < begin + member.size_bytes
 
 
-def _addresses(instructions: list[Instruction]) -> tuple[set[str], set[str]]:
-    """Registers that are global or generic addresses or summands of such, and those that `cvta` converts."""
-    addresses: set[str] = set()
-    converted: set[str] = set()
+def _converted(instructions: list[Instruction]) -> set[str]:
+    """Registers that `cvta` converts from global memory, and what they are added up from."""
+    found: set[str] = set()
     for item in instructions:
-        spaces = {modifier.split("::")[0] for modifier in item.modifiers} & _GLOBAL_SPACES
         if item.row == "cvta" and "global" in item.modifiers and isinstance(item.operands[1], Register):
-            converted.add(item.operands[1].name)
+            found.add(item.operands[1].name)
         if item.row == "tensormap.replace" and "global_address" in item.modifiers:
-            converted.update(_names(item.operands[-1]))
-        if spaces and "global" not in spaces:
-            continue
-        for operand in item.operands:
-            if isinstance(operand, Address) and isinstance(operand.base, Register):
-                addresses.add(operand.base.name)
-    addresses |= converted
-    _close(instructions, addresses)
-    _close(instructions, converted)
-    return addresses, converted
+            found.update(_names(item.operands[-1]))
+    _close(instructions, found)
+    return found
+
+
+def _own_addresses(instructions: list[Instruction]) -> set[str]:
+    """Summands of global or generic addresses which have no summand that `cvta` converts: inline assembly takes
+    pointers as they are. Beside a pointer that is converted, what is not is an offset."""
+    from_converted = {
+        name
+        for item in instructions
+        if item.row == "cvta" and "global" in item.modifiers
+        for name in _names(item.operands[0])
+    }
+    grown = True
+    while grown:
+        before = len(from_converted)
+        for item in instructions:
+            positions = _ADDED.get(item.row, ())
+            sums = (name for at in positions if at < len(item.operands) for name in _names(item.operands[at]))
+            if any(name in from_converted for name in sums):
+                from_converted.update(_names(item.operands[0]))
+        grown = len(from_converted) > before
+    found = {name for item in instructions for name in _bases(item) if name not in from_converted}
+    _close(instructions, found)
+    return found
+
+
+def _bases(item: Instruction) -> Iterator[str]:
+    """Registers that an instruction takes as global or generic addresses."""
+    spaces = {modifier.split("::")[0] for modifier in item.modifiers} & _GLOBAL_SPACES
+    if spaces and "global" not in spaces:
+        return
+    for operand in item.operands:
+        if isinstance(operand, Address) and isinstance(operand.base, Register):
+            yield operand.base.name
 
 
 def _to_tensor_maps(instructions: list[Instruction]) -> set[str]:

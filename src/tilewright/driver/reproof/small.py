@@ -30,6 +30,7 @@ from dataclasses import replace
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
+from tilewright.base.size import number_of
 from tilewright.driver.reproof.small_batch import moved_together, reached_by_maps
 from tilewright.driver.reproof.small_cascade import (
     SQUARES_MOST,
@@ -99,7 +100,7 @@ def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
     match decisions:
         case ElementwiseDecisions(rows=(row,)):
             # So many rows that some units of the last CTA have none, where a CTA has several.
-            most = _ROWS_OF_CTAS if row.threads == decisions.threads else decisions.threads // row.threads + 1
+            most = _ROWS_OF_CTAS if row.cta_threads == decisions.threads else decisions.threads // row.threads + 1
             found = {axis: min(extent, most) for axis, extent in extents.items()}
             length = extents[row.axis]
             return found | {row.axis: reduced_extent(length, row.strip, _STRIPS) if row.streamed else length}
@@ -261,7 +262,7 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
     match decisions:
         case ElementwiseDecisions(rows=(row,)):
             rows = math.prod(extents[axis] for axis in grid_axes(program) if axis != row.axis)
-            ctas = -(-rows // (decisions.threads // row.threads))
+            ctas = number_of(row.grid(rows, decisions.threads))
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=ctas))
         case ElementwiseDecisions():
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=min(decisions.ctas, CTAS)))
@@ -350,6 +351,8 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             sizes = [extents[axis] for axis in grid_axes(program)]
             found.append(math.prod(sizes))
             found += [math.prod(sizes) // extents[row.axis] for row in rows]
+            # Where runs begin before their row: the bounds of those that have any of its points, and only such.
+            found += [extents[row.axis] + sign * row.most_before for row in rows for sign in (1, -1)]
             for each in turned:
                 counts = tile_counts(each, tuple(sizes))
                 found += [*counts, math.prod(counts)]

@@ -57,11 +57,8 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     # As many copies of the loop's body are left over as in the large text.
     iterations += (whole - iterations) % d.scaled_copies
     walked = (d.streamed, d.tile_streamed * together, iterations)
-    sizes = [(d.row, d.row_step * d.cluster[0], max(_TILES, of_cta)), walked]
-    across = _TILES_IN_TURN if d.turns else _TILES
-    if shown := _tiles_shown(d, extents):
-        # As many for one of two CTAs.
-        across = max(across, -(-(2 * shown - 1) // min(_TILES, -(-extents[d.row] // d.row_step))))
+    down, across = _tiles_of_two(d, extents, of_cta)
+    sizes = [(d.row, d.row_step * d.cluster[0], down), walked]
     sizes += [(d.column, d.column_step * d.cluster[1], across)] if d.column else []
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
     if d.stream is not None:
@@ -91,7 +88,7 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     for axis, size, tiles in sizes:
         tiles = max(tiles, least.get(axis, 1))
         # Of blocks two, where there are several: then numbers differ along the axis, and the text says so.
-        blocks = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
+        blocks = _largest_block(extents, axis)
         found[axis] = reduced(extents[axis], size, max(tiles, -(-blocks // size) + 1 if blocks > 1 else 1))
     for each in d.grouping:
         found[each.axis] = min(extents[each.axis], GROUPS_MOST)
@@ -103,11 +100,17 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
         found[d.column] = reduced(extents[d.column], d.column_step, across)
     for axis in d.batch if not d.grouping else ():
         # Of blocks, so many elements that there are two.
-        largest = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
+        largest = _largest_block(extents, axis)
         found[axis] = min(extents[axis], _PLACES * largest)
     if of_cta > _TILES and not d.grouping:
         _widen(d, extents, found, CTAS * of_cta)
     return found
+
+
+def _largest_block(extents: Mapping[str, int], axis: str) -> int:
+    """Elements of the largest of an axis's blocks of which there are several; 1 if there are none."""
+    several = (each for each, blocks in extents.items() if base_axis(each) == axis and blocks > 1)
+    return max(map(block_size, several), default=1)
 
 
 def _widen(d: CascadeDecisions, extents: Mapping[str, int], found: dict[str, int], tiles: int) -> None:
@@ -119,21 +122,38 @@ def _widen(d: CascadeDecisions, extents: Mapping[str, int], found: dict[str, int
             found[axis] = min(extents[axis], -(-tiles * found[axis] // there))
 
 
+def _tiles_of_two(d: CascadeDecisions, extents: Mapping[str, int], of_cta: int) -> tuple[int, int]:
+    """Tiles along rows and columns, in clusters, for two CTAs: one takes several, the other one fewer at the most.
+    of_cta: as many as that one takes at the least."""
+    down, across = max(_TILES, of_cta), _TILES_IN_TURN if d.turns else _TILES
+    most_down, most_across = _clusters_along(d, extents)
+    several = max(across, _tiles_shown(d, extents)) if not d.walked else 1
+    needed = 2 * several - 1 if d.ctas > d.cluster_ctas else several
+    # A batch of several matrices has two.
+    needed = -(-needed // math.prod(min(extents[axis], _PLACES) for axis in d.batch))
+    across = max(across, -(-needed // min(down, most_down)))
+    return max(down, -(-needed // min(across, most_across))), across
+
+
+def _clusters_along(d: CascadeDecisions, extents: Mapping[str, int]) -> tuple[int, int]:
+    """Of the program's tiles, along rows and columns."""
+    columns = -(-extents[d.column] // (d.column_step * d.cluster[1])) if d.column else 1
+    return -(-extents[d.row] // (d.row_step * d.cluster[0])), columns
+
+
 def _tiles_shown(d: CascadeDecisions, extents: Mapping[str, int]) -> int:
     """Tiles of one CTA that show what its cursors do, of walks that sum slots in registers; 0 where nobody asks."""
-    shared = d.cluster_ctas > 1 or d.teams > 1 or d.stream is not None
-    if d.tensor_columns or shared or not any(each.joined for each in d.slots):
+    if d.tensor_columns or d.teams > 1 or d.stream is not None or not any(each.joined for each in d.slots):
         return 0
-    stages, whole = d.slots[0].slots, -(-extents[d.streamed] // d.tile_streamed)
+    stages, whole = d.slots[0].slots, -(-extents[d.streamed] // (d.tile_streamed * d.shares))
     slices, units = min(2 * stages - 1, whole), 2 if d.turns else 1
     # Consumers that take turns take two each.
     least = (4 if d.turns else 2) if d.grouping or slices < 2 * stages - 1 else 0
     if not least:
         return 0
-    tiles = -(-extents[d.row] // d.row_step) * (-(-extents[d.column] // d.column_step) if d.column else 1)
-    tiles *= math.prod(extents[axis] for axis in d.batch)
+    tiles = math.prod(_clusters_along(d, extents)) * math.prod(extents[axis] for axis in d.batch)
     most = _ROUNDS_MOST * stages
-    most = most if d.grouping else min(-(-tiles // d.ctas), most)
+    most = most if d.grouping else min(-(-tiles // (d.ctas // d.cluster_ctas)), most)
     return tiles_that_show(slices, stages, units, least=least, most=most)
 
 

@@ -16,6 +16,7 @@ from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade_facts import products_of
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import dots, grouping, the_program
@@ -119,7 +120,7 @@ def _split_words(decisions: Summed) -> str:
 
 
 def _notes(program: tile.ProgramOp, decisions: Decisions, target: Target, wanted: Wanted) -> Iterator[str]:
-    if not isinstance(decisions, PipelineDecisions) or not _is_plain(program, wanted):
+    if not is_summed(decisions) or not _is_plain(program, wanted):
         return
     found = surviving_tiles(program, decisions, target, wanted)
     if found is None:
@@ -136,17 +137,22 @@ def _notes(program: tile.ProgramOp, decisions: Decisions, target: Target, wanted
 def _is_plain(program: tile.ProgramOp, wanted: Wanted) -> bool:
     """One unscaled product, whose tile is free."""
     fixed = (wanted.tile, wanted.turns, wanted.split, wanted.consumers)
-    products = dots(program)
+    products = [*dots(program), *products_of(program)]
     return len(products) == 1 and grouping(program) is None and all(each is None for each in fixed)
 
 
 def surviving_tiles(
-    program: tile.ProgramOp, decisions: PipelineDecisions, target: Target, wanted: Wanted
+    program: tile.ProgramOp, decisions: Summed, target: Target, wanted: Wanted
 ) -> Survivors[TileWish] | None:
     """The tiles that could be quickest by the model, in the orientation that was decided."""
-    rows, columns, depth = product_extents(program, decisions)
-    extents = (columns, rows, depth) if decisions.swapped else (rows, columns, depth)
-    element_bytes = decisions.a.map.tensor_map().element.bytes
+    extents = product_extents(program, decisions)
+    if isinstance(decisions, CascadeDecisions):
+        tiled, element_bytes, depth = extents, decisions.slots[0].element_bytes, decisions.tile_streamed
+    else:
+        rows, columns, contracted = extents
+        tiled = (columns, rows, contracted) if decisions.swapped else extents
+        element_bytes, depth = decisions.a.map.tensor_map().element.bytes, decisions.tile_k
+        wanted = replace(wanted, swapped=bool(decisions.swapped))
     wishes = [
         TileWish(height, width, turns, split)
         for height in _ROWS
@@ -157,17 +163,15 @@ def surviving_tiles(
 
     def least(wish: TileWish) -> float:
         batch = math.prod(program.extents[axis] for axis in decisions.batch)
-        tiled = (wish.rows, wish.columns, decisions.tile_k)
-        return least_microseconds(tiled, wish.split, extents, element_bytes, target, batch)
+        tile_ = (wish.rows, wish.columns, depth)
+        return least_microseconds(tile_, wish.split, tiled, element_bytes, target, batch)
 
     def estimate(wish: TileWish) -> float | None:
         try:
-            other = decide(
-                program, target, replace(wish.wanted(wanted), swapped=bool(decisions.swapped), depth=decisions.tile_k)
-            )
+            other = decide(program, target, replace(wish.wanted(wanted), depth=depth))
         except TilewrightError:
             return None
-        assert isinstance(other, PipelineDecisions)
-        return predicted_time(other, (rows, columns, depth), target).microseconds
+        assert is_summed(other)
+        return predicted_time(other, extents, target).microseconds
 
     return survivors(wishes, least, estimate)

@@ -2,16 +2,18 @@
 
 Units that share a tile wait for the same slots. Left alone, they issue their wgmmas at the same time, the tensor core
 serves them by turns, and all are done at once: then all of them add to their totals, and the tensor core waits. In
-order, unit 0's product runs first and unit 0 adds while those of the others run.
+order, unit 0's product runs first and unit 0 adds while those of the others run. So it is where units compute between
+the products of a walk.
 
 - `ac.issue_order.start`: makes the order. The last unit gives unit 0 the first turn. Results: the unit's own named
   barrier and the next unit's.
 - `ac.issue_order.take`: wait for the unit's turn; `ac.issue_order.pass`: give it to the next unit, unit 0 after the
-  last. Between the two stands what issues one product, which waits for nothing.
+  last. Between the two stands what issues products, waits for slots and products, and releases slots; an iteration of a
+  loop may hand the turn to the next one.
 - `ac.issue_order.end`: unit 0 takes the last turn that was given, so that no arrival is left over.
 
 Each is bar.sync or bar.arrive of the two units' threads (PTX ISA, bar). Checked by:
-tests/contract/typestate/steps/test_issue_order.py and tests/lower/pipeline/test_issue_order.py.
+tests/contract/typestate/steps/test_issue_order.py and tests/lower/distribution/test_issue_order.py.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ from tilewright.ir.ac.fragment import (
     AccumulatorStartOp,
     FragmentFoldOp,
     FragmentFullOp,
-    FragmentIssueOp,
     FragmentMapOp,
     FragmentReadOp,
 )
@@ -66,22 +65,23 @@ from tilewright.lower.cascade.point_values import (
     position_at,
     value_inside,
 )
-from tilewright.lower.cascade.remade import end_rooms, operand_phase, operand_ring, read_by, start_rooms
+from tilewright.lower.cascade.remade import end_rooms, start_rooms
 from tilewright.lower.cascade.results import store_result
 from tilewright.lower.cascade.running import Postponed, Room, Running, State, Staying, flat, unflat
 from tilewright.lower.cascade.shared import Shared
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
 from tilewright.lower.cascade.slots import (
     Ring,
-    b_properties,
     leaders,
     matrix_layout,
     release,
     step_elements,
     wgmma_wait,
 )
-from tilewright.lower.cascade.walked_store import boxed_stores, leave_walked, stage_operands
+from tilewright.lower.cascade.value_product import issue_held, products_of_values
+from tilewright.lower.cascade.walked_store import boxed_stores
 from tilewright.lower.cascade.walked_sums import sums_of_walk
+from tilewright.lower.distribution.issue_order import IssueOrder, pass_issue, take_issue
 from tilewright.lower.distribution.split_product import WHOLE_TILE, Share, meet
 from tilewright.lower.distribution.stream_product import add_partial, store_partial
 from tilewright.lower.distribution.team_sum import sum_of_teams
@@ -132,6 +132,8 @@ class Consumer:
     """This unit's room of each load of which it makes an operand."""
     made: set[tile.LoadOp] = field(default_factory=set[tile.LoadOp])
     """Loads of which it has made this tile's."""
+    issue_order: IssueOrder | None = None
+    """In which consumers issue their products."""
     boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
     """In which results of the tile have left."""
     summed: Sequence[Product] = ()
@@ -204,6 +206,7 @@ class Consumer:
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
         types[len(passing) : len(passing) + len(staying)] = retired
+        take_issue(self.build, self.issue_order)
         inner, block, loop = counted_loop(self.build, int(alone), carried, types=types)
 
         def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[State]]:
@@ -220,6 +223,7 @@ class Consumer:
         following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying)]
         following += [body.rooms[load] for load in roomed]
         inner.add(ac.YieldOp.create(operands=[*following, *flat(yielded)]))
+        pass_issue(self.build, self.issue_order)
         after, left = taken(list(loop.outputs))
         self.cursors, self.held, self.rooms = after.cursors, after.held, after.rooms
         for output, item in zip(op.outputs, left, strict=True):
@@ -285,6 +289,7 @@ class Consumer:
         for op in ops:
             if isinstance(op, ContractOp) and op.axis.data != self.axes.streamed:
                 self.product(op)
+        pass_issue(self.build, self.issue_order)
         boxed = boxed_stores(self, ops)
         for op in ops:
             match op:
@@ -308,7 +313,7 @@ class Consumer:
         """Issue the product that the iteration before left to this one."""
         for value, item in list(self.postponed.items()):
             del self.postponed[value]
-            self.running[value] = self.issue_held(item.op, item.held, item.phase, item.start, None, 0)
+            self.running[value] = issue_held(self, item.op, item.held, item.phase, item.start, None, 0)
 
     def settle(self) -> None:
         """Wait for all products that run, what the iteration before left to this one among them."""
@@ -534,34 +539,7 @@ class Consumer:
         if op.axis.data != self.axes.streamed:
             slot_product.product_of_slots(self, product, None if other is None else self.kept(other), result)
             return
-        self.products_of_values(self.together(op))
-
-    def together(self, op: ContractOp) -> list[ContractOp]:
-        """The products that are issued with this one."""
-        listed = [each.op for each in self.products.values()]
-        groups = ([listed[number] for number in group] for group in self.d.issued_together)
-        return next((group for group in groups if group[0] is op), [op])
-
-    def products_of_values(self, ops: Sequence[ContractOp]) -> None:
-        """Multiply values in registers, each from a bank of its own, added to what the program adds them to."""
-        # ptxas moves no arithmetic across the loop that waits for a slot. So what stands before it runs beside the
-        # product of the iteration before, for which what comes next waits.
-        for op in ops:
-            if self.products[op].brought not in self.held and self.products[op].brought not in self.rooms:
-                self.wait(self.products[op].brought)
-        starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
-        products = [self.products[op] for op in ops]
-        held = [self.operand(each.op, each.element) for each in products]
-        staged = stage_operands(self, products, held)
-        for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
-            result, phase = self.start_of(product.op)[1], operand_phase(self, product.brought)
-            if result is self.late and start is not None:
-                del self.held[product.brought]
-                self.postponed[result] = Postponed(product.op, start, operand, phase)
-            else:
-                reads = read_by(self, product.brought)
-                self.running[result] = self.issue_held(product.op, operand, phase, start, reads, bank)
-        leave_walked(self, staged)
+        products_of_values(self, op)
 
     def columns_of(self, ring: Ring, over: str) -> int:
         """Of a product with a ring's slot."""
@@ -576,33 +554,6 @@ class Consumer:
         step = step_elements(ring.decision)
         whole = -(-self.program.extents[over] // step) * step
         return self.d.slice_depth if ring.decision.sliced else whole
-
-    def issue_held(
-        self,
-        op: ContractOp,
-        held: SSAValue,
-        phase: SSAValue,
-        start: SSAValue | None,
-        load: tile.LoadOp | Room | None,
-        bank: int,
-    ) -> Running:
-        """Multiply a fragment, in a bank of A's registers, with a slot, added to another. load: as `Running` has it."""
-        brought = self.products[op].brought
-        ring, turned = operand_ring(self, brought), self.rings[brought].decision.remade == "turned"
-        depth = self.d.tile_streamed
-        properties, kinds = self.issue_types(ring, op.axis.data)
-        issue = FragmentIssueOp.create(
-            operands=[held, phase, ring.buffer, *([] if start is None else [self.start(start)])],
-            properties=properties
-            | {"steps": IntAttr(depth // step_elements(ring.decision))}
-            | ({"exchanged": IntAttr(1)} if ring.decision.element_bytes == 1 and not turned else {})
-            | ({"bank": IntAttr(bank)} if bank else {})
-            | b_properties(ring.decision, op.axis.data, depth),
-            result_types=kinds,
-        )
-        self.build.add(issue)
-        self.build.add(ac.WgmmaCommitOp.create())
-        return Running(issue.results[0], ((load, issue.results[1]),), computed=True)
 
     def issue_types(self, ring: Ring, over: str) -> tuple[dict[str, Attribute], list[Attribute]]:
         """Of a product with a ring's slot: its shape, and what it gives."""
@@ -703,7 +654,7 @@ class Consumer:
         for each in positions:
             leaves[each.result] = position_at(inner, each, at)
         for value, _, _ in wanted:
-            emit_exponentials(inner, value, leaves)
+            emit_exponentials(inner, value, leaves, lambda each: self.axes.kept(each) <= {self.axes.row})
         results: list[SSAValue] = []
         inside: SSAValue | None = None
         for value, _, bound in wanted:

@@ -65,6 +65,7 @@ from tilewright.lower.cascade.slots import (
     staging_address,
 )
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
+from tilewright.lower.distribution.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.distribution.split_product import (
     declare_meeting,
     share_of_result,
@@ -364,6 +365,7 @@ def _add_consumer(
     starts = [*starts, *start_meetings(role, shared.meeting)]
     share = split_index(role, d.split_sum)
     stored = share_of_result(role, d.split_sum, share)
+    order = start_issue_order(role, d, unit)
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section, limits_of(d, arrays))
         cursors = dict(zip(led, carried, strict=False))
@@ -371,13 +373,14 @@ def _add_consumer(
         kept, place = stored_by_last(outer, d.team_sum, stored, place.team), replace(place, share=share)
         consumer = Consumer(
             outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads, kept,
-            carried[len(led) :] if sums is None else [],
+            carried[len(led) :] if sums is None else [], issue_order=order,
         )  # fmt: skip
         consumer.run()
         left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
         left += consumer.meetings
         outer.add(ac.YieldOp.create(operands=left))
         starts = outer.results()
+    end_issue_order(role, order, unit)
     if d.staging_slots:
         # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
         role.add(bulk_wait(unit, 0, read=True))

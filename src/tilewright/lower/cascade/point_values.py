@@ -9,7 +9,7 @@ Checked by: tests/lower/cascade.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
@@ -70,29 +70,40 @@ def follows_of_places(value: SSAValue) -> bool:
             return False
 
 
-def emit_exponentials(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> None:
-    """Emit the exponentials of an expression, the inner ones first, as powers of 2."""
+def emit_exponentials(
+    build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue], is_of_row: Callable[[SSAValue], bool]
+) -> None:
+    """Emit the exponentials of an expression, the inner ones first, as powers of 2. is_of_row: whether a value is the
+    same along a row."""
     value = bare(value)
     owner = value.owner
     if value in leaves or not isinstance(owner, Operation) or isinstance(owner, tile.LoadOp):
         return
     for operand in owner.operands:
         if isinstance(operand.type, tile.ValueType):
-            emit_exponentials(build, operand, leaves)
+            emit_exponentials(build, operand, leaves, is_of_row)
     if isinstance(owner, tile.UnaryOp) and owner.function.data is Function.EXP:
-        leaves[value] = scalar_function(build, "exp2", _in_base_2(build, bare(owner.operand), leaves))
+        leaves[value] = scalar_function(build, "exp2", _in_base_2(build, bare(owner.operand), leaves, is_of_row))
 
 
-def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
-    """x log2 e; of a difference by one multiply-add, since what is taken off is mostly the same along a row. A number
-    that a side is multiplied by joins log2 e.
+def _in_base_2(
+    build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue], is_of_row: Callable[[SSAValue], bool]
+) -> SSAValue:
+    """x log2 e; of a difference by one multiply-add, where what is taken off is the same along a row. A number that a
+    side is multiplied by joins log2 e.
 
     Of what is taken off and huge, as the largest of a row is that a mask's -1e30 fills, x log2 e rounds by more than an
     exponent may be, and x - x would not be 0. There the power is one of 2: float32 has no two numbers of this size that
-    differ by less than 64, and exponents are 0 or far from it."""
+    differ by less than 64, and exponents are 0 or far from it. Where each column has another number to take off, that
+    would cost more than to take the difference first, by one multiply-add as well if the numbers are powers of 2."""
     owner = value.owner
     if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.SUB:
         left, right = (_times_number(side, leaves) for side in (owner.left, owner.right))
+        if not is_of_row(owner.right) and _is_power_of_two(left[1]) and _is_power_of_two(right[1]):
+            factors = constant(build, left[1]), constant(build, -right[1])
+            taken = scalar_function(build, Function.MUL.value, point_value(build, right[0], leaves), factors[1])
+            found = scalar_function(build, Function.FMA.value, point_value(build, left[0], leaves), factors[0], taken)
+            return scalar_function(build, Function.MUL.value, found, constant(build, _LOG2E))
         taken = point_value(build, right[0], leaves)
         size = scalar_function(build, Function.ABS.value, taken)
         huge = scalar_function(build, Function.LT.value, constant(build, _HUGE), size)
@@ -104,6 +115,10 @@ def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) 
         return scalar_function(build, Function.FMA.value, point_value(build, left[0], leaves), factor, taken)
     inner, number = _times_number(value, leaves)
     return scalar_function(build, "mul", point_value(build, inner, leaves), constant(build, _LOG2E * number))
+
+
+def _is_power_of_two(number: float) -> bool:
+    return abs(math.frexp(number)[0]) == 0.5
 
 
 def _times_number(value: SSAValue, leaves: Mapping[SSAValue, SSAValue]) -> tuple[SSAValue, float]:

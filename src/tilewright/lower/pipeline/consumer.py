@@ -18,13 +18,13 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import dots
 from tilewright.lower.build import Build, counted_loop, new_role
+from tilewright.lower.distribution.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.distribution.split_product import Share, meet, share_of_result, split_index, start_meetings
 from tilewright.lower.distribution.stream_product import Section, add_partial, sections, store_partial
 from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last, sum_of_teams
 from tilewright.lower.distribution.tile_place import TilePlace, open_tiles
 from tilewright.lower.distribution.turns import pass_turn
 from tilewright.lower.pipeline.epilogue import Pipeline, add_epilogue, free_staging, load_ahead
-from tilewright.lower.pipeline.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.pipeline.product import multiply, multiply_next
 from tilewright.lower.pipeline.register_product import ComputedOperand, open_operand
 from tilewright.lower.pipeline.slots import advance, release, start_cursor, wgmma_wait

@@ -18,11 +18,11 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import Build, affine
+from tilewright.lower.distribution.issue_order import IssueOrder
 from tilewright.lower.distribution.split_product import WHOLE_TILE, Meeting, Share
 from tilewright.lower.distribution.stream_product import PartialSums
 from tilewright.lower.distribution.tile_place import TilePlace
 from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
-from tilewright.lower.pipeline.issue_order import IssueOrder
 from tilewright.lower.points.array_part import part_at, parts_of_batch
 from tilewright.lower.program import shape_of, sources_of
 from tilewright.lower.staged_store import SlotCounter, free_slot, further_maps, store_boxes

@@ -15,8 +15,8 @@ from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import Build
 from tilewright.lower.computed_operand import issue_computed
+from tilewright.lower.distribution.issue_order import pass_issue, take_issue
 from tilewright.lower.pipeline.epilogue import Pipeline
-from tilewright.lower.pipeline.issue_order import pass_issue, take_issue
 from tilewright.lower.pipeline.register_product import ComputedOperand, load_along, read_operand
 from tilewright.lower.pipeline.slots import RING, release, wait_for_slot, wgmma_wait
 

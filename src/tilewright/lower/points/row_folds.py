@@ -1,8 +1,16 @@
 """How the threads of a unit fold what each has of a row: through the lanes of a warp by exchanges, then, where the unit
 has several warps, through words of shared memory.
 
-All threads of the CTA meet there, so such a unit is a CTA. Every fold has words of its own, so that one barrier is
-enough. All threads get the same bits: each exchange computes the same in both lanes.
+All threads of the CTA meet there, so such a unit is a CTA, or all of a cluster's. Every fold has words of its own, so
+that one barrier is enough. All threads get the same bits: each exchange computes the same in both lanes, and every warp
+folds all warps' words in the same order.
+
+A cluster's CTAs have the words once each, and an mbarrier for each fold, which expects the bytes of all warps' words
+from its beginning on. Of each warp, lane p writes what the warp has into CTA p by st.async, which completes its bytes
+on that CTA's barrier, so that nobody fences the device's memory for them, as a cluster's barrier does that releases.
+Each barrier has one phase, whose end comes behind all writes of its fold, and each thread waits for it. What is written
+lies in the shared memory of CTAs that have begun, for which all wait before the first write (they have arrived at the
+kernel's beginning, so that their loads are on their way meanwhile), and that have not ended, since they wait for it.
 
 Where an element stands that is largest along the row: a thread goes through its own elements in the row's order and
 keeps the number of the best so far. A later one is better where it is larger or NaN, and the earlier one is no NaN.
@@ -10,16 +18,18 @@ Between threads, numbers interleave: their elements are compared as integers in 
 magnitudes inverted, -0 turned into +0, any NaN the largest integer), and the least number is taken among the equal. The
 smallest element is the largest of the negated ones.
 
-Source: PTX ISA, shfl.sync, bar.sync, setp (`gtu`: greater, or one is NaN; `num`: neither is). Checked by:
-tests/lower/points/test_rows.py and test_row_places.py.
+Source: PTX ISA, shfl.sync, bar.sync, barrier.cluster, mapa, st.async, setp (`gtu`: greater, or one is NaN; `num`:
+neither is). Checked by: tests/lower/points/test_rows.py, test_kept_rows.py and test_row_places.py.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tilewright.ir.rows import BARRIER_BYTES
 from tilewright.lower.points.wide_loads import WORD_BYTES
 from tilewright.lower.ptx.emit import Text, float_literal
 from tilewright.lower.ptx.scalar import emit_scalar
@@ -36,12 +46,15 @@ _LATER_IS_BETTER = {"max": "setp.gtu.and.f32", "min": "setp.ltu.and.f32"}
 @dataclass(frozen=True, slots=True)
 class Unit:
     """thread: register with a thread's number in its unit, of `threads`; shared: one with the address of the words of
-    folds, of which this one's first is number `word` of each warp."""
+    folds, of which this one's first is number `word` of each warp; ctas: among which its threads are; barrier: of
+    several, a register with the address of the fold's barrier."""
 
     thread: str
     threads: int
     shared: str
     word: int
+    ctas: int = 1
+    barrier: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +70,10 @@ class Chosen:
 
 def folded(text: Text, function: str, unit: Unit, own: str) -> str:
     """`own` of all threads of the unit, folded."""
-    identity = float_literal(IDENTITIES[function])
+    identity, fold = float_literal(IDENTITIES[function]), _scalar(text, function)
 
-    def across(words: Sequence[str], lanes: int) -> list[str]:
-        return [_across_lanes(text, "f32", _scalar(text, function), words[0], lanes)]
+    def across(own: Sequence[Sequence[str]], lanes: int) -> list[str]:
+        return [_across_lanes(text, "f32", fold, functools.reduce(fold, [word for (word,) in own]), lanes)]
 
     return _across_unit(text, unit, "f32", [own], [identity], across)[0]
 
@@ -84,13 +97,20 @@ def chosen(text: Text, function: str, unit: Unit, own: Chosen) -> str:
     """The number of the element chosen among those of all threads of the unit."""
     key = _key(text, function, own.value)
 
-    def across(words: Sequence[str], lanes: int) -> list[str]:
-        mine, number = words
-        best = _across_lanes(text, "b32", lambda left, right: text.into("b32", "max.s32", left, right), mine, lanes)
+    def most(left: str, right: str) -> str:
+        return text.into("b32", "max.s32", left, right)
+
+    def least(left: str, right: str) -> str:
+        return text.into("b32", "min.s32", left, right)
+
+    def if_best(mine: str, number: str, best: str) -> str:
         is_best = text.into("pred", "setp.eq.s32", mine, best)
-        least = text.into("b32", "selp.b32", number, _LAST_INTEGER, is_best)
-        least = _across_lanes(text, "b32", lambda left, right: text.into("b32", "min.s32", left, right), least, lanes)
-        return [best, least]
+        return text.into("b32", "selp.b32", number, _LAST_INTEGER, is_best)
+
+    def across(own: Sequence[Sequence[str]], lanes: int) -> list[str]:
+        best = _across_lanes(text, "b32", most, functools.reduce(most, [mine for mine, _ in own]), lanes)
+        first = functools.reduce(least, [if_best(mine, number, best) for mine, number in own])
+        return [best, _across_lanes(text, "b32", least, first, lanes)]
 
     identities = [-_LAST_INTEGER - 1, _LAST_INTEGER]
     return _across_unit(text, unit, "b32", [key, str(own.number)], identities, across)[1]
@@ -117,28 +137,65 @@ def _across_unit(
     kind: str,
     own: Sequence[str],
     identities: Sequence[str | int],
-    across: Callable[[Sequence[str], int], list[str]],
+    across: Callable[[Sequence[Sequence[str]], int], list[str]],
 ) -> list[str]:
-    """Words of each thread folded over the unit. across: folds them over groups of neighbouring lanes; identities:
-    words that change nothing."""
-    totals = across(own, min(unit.threads, WARP_THREADS))
+    """Words of each thread folded over the unit. across: folds several of a thread, and those over groups of
+    neighbouring lanes; identities: words that change nothing."""
+    totals = across([own], min(unit.threads, WARP_THREADS))
     warps = unit.threads // WARP_THREADS
     if warps <= 1:
         return totals
     lane = text.into("b32", "and.b32", unit.thread, WARP_THREADS - 1)
-    first = text.into("pred", "setp.eq.u32", lane, 0)
+    writes = text.into("pred", "setp.lt.u32", lane, unit.ctas)
     base = text.into("b32", "add.u32", unit.shared, unit.word * warps * WORD_BYTES)
     warp = text.into("b32", "shr.u32", unit.thread, _WARP_SHIFT)
     place = text.into("b32", "mad.lo.u32", warp, WORD_BYTES, base)
-    for number, total in enumerate(totals):
-        text.emit(f"st.shared.{kind}", _word(place, number * warps), total, guard=first)
-    text.emit("bar.sync", 0)
-    theirs = [text.into(kind, f"mov.{kind}", identity) for identity in identities]
+    if unit.ctas > 1:
+        if unit.word == 0:
+            text.emit("barrier.cluster.wait.acquire")
+        to = text.into("b32", "min.u32", lane, unit.ctas - 1)
+        place, barrier = (text.into("b32", "mapa.shared::cluster.u32", each, to) for each in (place, unit.barrier))
+        opcode = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.{kind}"
+        for number, total in enumerate(totals):
+            text.emit(opcode, _word(place, number * warps), total, f"[{barrier}]", guard=writes)
+        _await_words(text, unit.barrier)
+    else:
+        for number, total in enumerate(totals):
+            text.emit(f"st.shared.{kind}", _word(place, number * warps), total, guard=writes)
+        text.emit("bar.sync", 0)
+    theirs: list[list[str]] = []
     place = text.into("b32", "mad.lo.u32", lane, WORD_BYTES, base)
-    is_warp = text.into("pred", "setp.lt.u32", lane, warps)
-    for number, word in enumerate(theirs):
-        text.emit(f"ld.shared.{kind}", word, _word(place, number * warps), guard=is_warp)
+    for begin in range(0, warps, WARP_THREADS):
+        words = [text.into(kind, f"mov.{kind}", identity) for identity in identities]
+        is_warp = text.into("pred", "setp.lt.u32", lane, warps - begin)
+        for number, word in enumerate(words):
+            text.emit(f"ld.shared.{kind}", word, _word(place, number * warps + begin), guard=is_warp)
+        theirs.append(words)
     return across(theirs, WARP_THREADS)
+
+
+def begin_meetings(text: Text, thread: str, barriers: str, expected_bytes: Sequence[int]) -> None:
+    """One barrier for each fold of a cluster, from an address on, with the bytes that come to it; then arrive, so that
+    the others may write. thread: register with a thread's number in its CTA."""
+    others, done = text.into("pred", "setp.ne.u32", thread, 0), text.label("barriers_made")
+    text.emit("bra", done, guard=others)
+    for number, count in enumerate(expected_bytes):
+        address = f"[{barriers}+{number * BARRIER_BYTES}]"
+        text.emit("mbarrier.init.shared::cta.b64", address, 1)
+        text.emit("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64", "_", address, count)
+    text.place(done)
+    text.emit("fence.mbarrier_init.release.cluster")
+    text.emit("barrier.cluster.arrive.relaxed")
+
+
+def _await_words(text: Text, barrier: str) -> None:
+    """The only phase of a fold's barrier."""
+    retry, done, passed = text.label("words"), text.label("words_there"), text.register("pred")
+    text.place(retry)
+    text.emit("mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64", passed, f"[{barrier}]", 0)
+    text.emit("bra", done, guard=passed)
+    text.emit("bra", retry)
+    text.place(done)
 
 
 def _word(place: str, words: int) -> str:

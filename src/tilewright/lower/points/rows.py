@@ -3,9 +3,11 @@
 A unit walks its row once for each level: the folds that wait for those of the level before, and the stores behind them.
 Where one strip holds the row, what is loaded stays in registers from walk to walk, as packed words; what costs much
 (exponentials, quotients) stays too, and the rest is computed anew from both, so that few registers wait. What a walk
-needs first is on its way before the threads of the walk before meet. Rows that no strip holds are loaded anew.
+needs first is on its way before the threads of the walk before meet. Rows that no strip holds are loaded anew, but for
+those arrays that wait in shared memory (`kept_rows`).
 
-A fold goes through a thread's own elements, then through the unit's threads (`row_folds`).
+A fold goes through a thread's own elements, then through the unit's threads (`row_folds`), which a cluster's CTAs may
+share: then they arrive at its barrier at once, and wait for each other before the first fold.
 
 Points past a row's end count nowhere: they are loaded as zeros, folded as the function's identity, and not stored.
 Where rows begin anywhere in a vector, so do the points before a row's begin, which its first run has: the runs at
@@ -24,10 +26,20 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.base.size import number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import RUN_BYTES
-from tilewright.ir.rows import COSTLY, RowDecision
+from tilewright.ir.rows import BARRIER_BYTES, COSTLY, RowDecision
 from tilewright.ir.sizes import sizes_of
 from tilewright.lower.points.elementwise import affine_index, divided, index_loaded
-from tilewright.lower.points.row_folds import IDENTITIES, WARP_THREADS, Chosen, Unit, better, chosen, folded
+from tilewright.lower.points.kept_rows import KeptRun, copy_run, copy_singly, read_run
+from tilewright.lower.points.row_folds import (
+    IDENTITIES,
+    WARP_THREADS,
+    Chosen,
+    Unit,
+    begin_meetings,
+    better,
+    chosen,
+    folded,
+)
 from tilewright.lower.points.runs import narrowed
 from tilewright.lower.points.wide_loads import WORD_BYTES, WideLoad, arrived, issue_wide, load_singly, widened
 from tilewright.lower.ptx.emit import Text, float_literal
@@ -56,12 +68,6 @@ class _Fetched:
     pieces: list[list[str] | None]
 
 
-def scratch_bytes(row: RowDecision, words: int) -> int:
-    """Shared memory of a CTA: so many words of each warp for its folds, where units have several warps."""
-    warps = row.threads // WARP_THREADS
-    return words * warps * WORD_BYTES if warps > 1 else 0
-
-
 def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> None:
     """Emit an op whose units of threads share rows."""
     text = lowering.text
@@ -70,7 +76,24 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     inner, length = [number_of(size) for size in sizes[1:-1]], number_of(sizes[-1])
     block = integers(ac.kernel_of(op).block)[0]
     end, has_row = text.label("rows_end"), ""
-    number, thread = text.into("b32", "mov.u32", "%ctaid.x"), lowering.thread
+    thread = lowering.thread
+    buffers = [lowering.place(each) for each in op.through]
+    addresses = [
+        text.into("b32", "add.u32", lowering.shared_base, place.address)
+        for place in buffers
+        if isinstance(place, BufferPlace)
+    ]
+    barriers = ""
+    if row.ctas > 1:
+        barriers = addresses[0]
+        words = [_words_of(inner) for inner in op.body.block.ops if isinstance(inner, _Fold)]
+        begin_meetings(text, thread, barriers, [row.threads // WARP_THREADS * WORD_BYTES * each for each in words])
+        addresses[0] = text.into("b32", "add.u32", barriers, len(words) * BARRIER_BYTES)
+        number = text.into("b32", "mov.u32", "%clusterid.x")
+        rank = text.into("b32", "mov.u32", "%cluster_ctarank")
+        thread = text.into("b32", "mad.lo.u32", rank, block, thread)
+    else:
+        number = text.into("b32", "mov.u32", "%ctaid.x")
     if block > row.threads:
         # Units are warps or parts of them then, and no thread waits for another warp's, so that whole warps may leave.
         thread = text.into("b32", "and.b32", lowering.thread, row.threads - 1)
@@ -86,15 +109,12 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     for extent in reversed(inner):
         indices.append(text.into("b32", "rem.u32", rest, extent))
         rest = text.into("b32", "div.u32", rest, extent)
-    shared = ""
-    if op.through:
-        place = lowering.place(op.through[0])
-        assert isinstance(place, BufferPlace)
-        shared = text.into("b32", "add.u32", lowering.shared_base, place.address)
     values: Places = dict(lowering.places)
     for argument, register in zip(op.body.block.args[:-1], [rest, *reversed(indices)], strict=False):
         values[argument] = IndexPlace(register)
-    walk = _Row(text, op, row, values, length, thread, has_row, shared)
+    walk = _Row(text, op, row, values, length, thread, has_row, addresses[0] if addresses else "", barriers)
+    if row.kept:
+        walk.keep(addresses[-1], lowering.thread)
     walk.all_levels()
     text.place(end)
 
@@ -105,7 +125,10 @@ class _Row:
     kept: values at its points that stay for later walks, by piece; points: others, of the piece at hand; starts,
     guards: number of the first element of each piece, and whether any lies in the row; shift: a register with how many
     of its first run lie before it, "" for none; varying: what changes along the row; has_row: a predicate where units
-    of a warp may have none; shared: a register with the address of the words of folds, of which `words` are taken."""
+    of a warp may have none; shared: a register with the address of the words of folds, of which `words` are taken;
+    barriers: one with that of the barriers of a cluster's folds, in the order of the folds;
+    waiting: loads whose elements wait in shared memory, with a register with the address of the thread's first run;
+    strip_bytes: of all of them; strip_at: a register with the bytes of the strips before the one at hand."""
 
     text: Text
     op: ac.ElementwiseOp
@@ -115,6 +138,7 @@ class _Row:
     thread: str
     has_row: str
     shared: str
+    barriers: str
     shift: str = ""
     varying: set[SSAValue] = field(default_factory=set[SSAValue])
     fetched: dict[SSAValue, _Fetched] = field(default_factory=dict[SSAValue, _Fetched])
@@ -123,6 +147,9 @@ class _Row:
     starts: list[str] = field(default_factory=list[str])
     guards: list[str] = field(default_factory=list[str])
     words: int = 0
+    waiting: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    strip_bytes: int = 0
+    strip_at: str = ""
 
     # ------------------------------------------------------------ walks
 
@@ -134,6 +161,9 @@ class _Row:
         if not self.row.streamed:
             self.begin_strip("")
             self.fetch(walks[0])
+        if self.waiting:
+            self.over_strips(self.copy_strip)
+            self.text.emit("cp.async.wait_all")
         done = 0
         for level in range(1 + max(levels.values(), default=0)):
             for inner in ops:  # what is the same along the row, as far as it is known by now
@@ -193,38 +223,53 @@ class _Row:
         folds = [end for end in walk.ends if isinstance(end, ac.FoldOp)]
         totals = {end: text.into("f32", "mov.f32", float_literal(IDENTITIES[end.function.data])) for end in folds}
         places = {end: self.no_place(end) for end in walk.ends if isinstance(end, ac.ArgFoldOp)}
-        first, head, past = "", "", ""
-        if self.row.streamed:
-            first = text.into("b32", "mov.u32", 0)
-            head, past = text.label("strips"), text.label("strips_end")
-            text.place(head)
-            end = text.into("b32", "add.u32", self.shift, self.length) if self.shift else self.length
-            text.emit("bra", past, guard=text.into("pred", "setp.ge.u32", first, end))
-            self.begin_strip(first)
+
+        def at_pieces() -> None:
             self.fetch(walk)
-        for piece in range(self.row.pieces):
-            self.points = {}
-            for inner in walk.needed:
-                self.at_points(inner, piece)
-            for end in walk.ends:
-                if isinstance(end, ac.FoldOp):
-                    text.emit("mov.f32", totals[end], self.function(end)(totals[end], self.partial(end, piece)))
-                elif isinstance(end, ac.ArgFoldOp):
-                    self.place_in(end, piece, places[end])
-                else:
-                    assert isinstance(end, ac.ElementStoreOp)
-                    self.store_run(end, piece)
+            for piece in range(self.row.pieces):
+                self.points = {}
+                for inner in walk.needed:
+                    self.at_points(inner, piece)
+                for end in walk.ends:
+                    if isinstance(end, ac.FoldOp):
+                        text.emit("mov.f32", totals[end], self.function(end)(totals[end], self.partial(end, piece)))
+                    elif isinstance(end, ac.ArgFoldOp):
+                        self.place_in(end, piece, places[end])
+                    else:
+                        assert isinstance(end, ac.ElementStoreOp)
+                        self.store_run(end, piece)
+
         if self.row.streamed:
-            text.emit("add.u32", first, first, self.row.strip)
-            text.emit("bra", head)
-            text.place(past)
-        elif following is not None:
-            self.fetch(following)
+            self.over_strips(at_pieces)
+        else:
+            at_pieces()
+            if following is not None:
+                self.fetch(following)
         for end in walk.ends:
             if isinstance(end, ac.FoldOp):
-                self.values[end.result] = ScalarPlace(folded(text, end.function.data, self.unit(1), totals[end]))
+                self.values[end.result] = ScalarPlace(folded(text, end.function.data, self.unit(end), totals[end]))
             elif isinstance(end, ac.ArgFoldOp):
-                self.values[end.result] = IndexPlace(chosen(text, end.function.data, self.unit(2), places[end]))
+                self.values[end.result] = IndexPlace(chosen(text, end.function.data, self.unit(end), places[end]))
+
+    def over_strips(self, emit: Callable[[], None]) -> None:
+        """Emit what is done with each strip of the row."""
+        text, head, past = self.text, self.text.label("strips"), self.text.label("strips_end")
+        first = text.into("b32", "mov.u32", 0)
+        if self.waiting:
+            self.strip_at = text.into("b32", "mov.u32", 0)
+        text.place(head)
+        # A length stands by itself, where a small instance may have another.
+        end: str | int = self.length
+        if self.shift:
+            end = text.into("b32", "add.u32", text.into("b32", "mov.u32", self.length), self.shift)
+        text.emit("bra", past, guard=text.into("pred", "setp.ge.u32", first, end))
+        self.begin_strip(first)
+        emit()
+        text.emit("add.u32", first, first, self.row.strip)
+        if self.waiting:
+            text.emit("add.u32", self.strip_at, self.strip_at, self.strip_bytes)
+        text.emit("bra", head)
+        text.place(past)
 
     def begin_strip(self, first: str) -> None:
         """first: the register of the number of its first point; "" for 0."""
@@ -243,9 +288,18 @@ class _Row:
         last = [text.into("b32", "add.u32", start, before) for start in self.starts] if before else self.starts
         self.guards = [self.where_row(text.into("pred", "setp.lt.u32", each, self.length + before)) for each in last]
 
+    def may_be_cut(self, piece: int) -> bool:
+        """Whether a row's end may lie inside a run of a piece: of rows that begin anywhere in a vector, the first one,
+        and those in which the last run may be."""
+        row = self.row
+        if not self.shift or row.streamed:
+            return bool(self.shift)
+        last = [(self.length - 1 + before) // row.run // row.threads for before in (0, row.most_before)]
+        return piece == 0 or last[0] <= piece <= last[1]
+
     def inside(self, piece: int, element: int) -> str:
         """Whether an element of a piece lies in the row."""
-        if not self.shift:
+        if not self.may_be_cut(piece):
             return self.guards[piece]
         text = self.text
         number = text.into("b32", "add.u32", self.starts[piece], element) if element else self.starts[piece]
@@ -253,13 +307,15 @@ class _Row:
 
     def whole(self, piece: int) -> str:
         """Whether a piece's run lies in the row from end to end."""
-        if not self.shift:
+        if not self.may_be_cut(piece):
             return self.guards[piece]
         text, most = self.text, self.length - self.row.most_before
         return self.where_row(text.into("pred", "setp.lt.u32", self.starts[piece], most))
 
     def at_an_end(self, piece: int, emit: Callable[[list[str]], None]) -> None:
         """Emit what the threads whose run a row's end cuts do, by their elements' guards."""
+        if not self.may_be_cut(piece):
+            return
         text, join = self.text, self.text.label("run_cut")
         none = text.into("pred", "not.pred", self.guards[piece])
         text.emit("bra", join, guard=text.into("pred", "or.pred", none, self.whole(piece)))
@@ -277,6 +333,31 @@ class _Row:
         for inner in walk.needed:
             if isinstance(inner, ac.ElementLoadOp) and inner.result not in self.fetched:
                 self.fetched[inner.result] = self.load(inner)
+
+    # ------------------------------------------------------------ what waits in shared memory
+
+    def keep(self, address: str, thread: str) -> None:
+        """Let elements wait at an address of shared memory. thread: register with a thread's number in its CTA."""
+        for load in _kept_loads(self.op, self.row):
+            element_bytes = ELEMENT_BYTES[self.array(load.source).element]
+            own = self.text.into("b32", "mad.lo.u32", thread, self.row.run * element_bytes, address)
+            self.waiting[load.result] = self.text.into("b32", "add.u32", own, self.strip_bytes)
+            self.strip_bytes += self.row.kept_strip_bytes(element_bytes)
+
+    def kept_runs(self, op: ac.ElementLoadOp) -> list[KeptRun]:
+        """Where the thread's runs of a strip wait, by piece."""
+        run_bytes = self.row.run * ELEMENT_BYTES[self.array(op.source).element]
+        base = self.text.into("b32", "add.u32", self.waiting[op.result], self.strip_at)
+        apart = self.row.cta_threads * run_bytes
+        return [KeptRun(base, piece * apart, run_bytes) for piece in range(self.row.pieces)]
+
+    def copy_strip(self) -> None:
+        """Issue the copies of a strip."""
+        for op in _kept_loads(self.op, self.row):
+            source = self.array(op.source)
+            for piece, (to, run) in enumerate(zip(self.kept_runs(op), self.runs_at(source, op.indices), strict=True)):
+                copy_run(self.text, to, *run, self.whole(piece))
+                self.at_an_end(piece, functools.partial(copy_singly, self.text, source, to, *run))
 
     # ------------------------------------------------------------ one op
 
@@ -390,6 +471,9 @@ class _Row:
     def load(self, op: ac.ElementLoadOp) -> _Fetched:
         text, source = self.text, self.array(op.source)
         pieces: list[list[str] | None] = []
+        if op.result in self.waiting:
+            runs = zip(self.kept_runs(op), self.guards, strict=True)
+            return _Fetched(source.element, [read_run(text, run, guard) for run, guard in runs])
         if self.in_vectors(op.source):
             count = self.row.run * ELEMENT_BYTES[source.element] // WORD_BYTES
             runs = self.runs_at(source, op.indices)
@@ -400,10 +484,9 @@ class _Row:
                     address = constant_address(text, base, offset + first * WORD_BYTES)
                     text.emit(f"{source.load}{suffix}.b32", operand, address, guard=guard)
                 pieces.append(words)
-            if self.shift:
-                for piece, (words, run) in enumerate(zip(pieces, runs, strict=True)):
-                    assert words is not None
-                    self.at_an_end(piece, functools.partial(load_singly, text, source, *run, words))
+            for piece, (words, run) in enumerate(zip(pieces, runs, strict=True)):
+                assert words is not None
+                self.at_an_end(piece, functools.partial(load_singly, text, source, *run, words))
             return _Fetched(source.element, pieces)
         if self.shift and self.lies_together(op, source):
             # Runs that begin anywhere in this array's vectors. Two of them hold each, so that none is to wait long.
@@ -460,8 +543,7 @@ class _Row:
             suffix, operand = _vector(unit)
             address = constant_address(text, base, offset + first * WORD_BYTES)
             text.emit(f"st.global{suffix}.b32", address, operand, guard=guard)
-        if self.shift:
-            self.at_an_end(piece, singly)
+        self.at_an_end(piece, singly)
 
     # ------------------------------------------------------------ folds
 
@@ -509,11 +591,14 @@ class _Row:
         text.emit("mov.f32", best.value, taken.value)
         text.emit("mov.b32", str(best.number), taken.number)
 
-    def unit(self, words: int) -> Unit:
-        """With so many words of its own."""
-        first = self.words
-        self.words += words
-        return Unit(self.thread, self.row.threads, self.shared, first)
+    def unit(self, fold: _Fold) -> Unit:
+        """With words of the fold's own, and a barrier where CTAs share the row."""
+        first, barrier = self.words, ""
+        if self.barriers:
+            expected = [each for each in self.op.body.block.ops if isinstance(each, _Fold)]
+            barrier = self.text.into("b32", "add.u32", self.barriers, expected.index(fold) * BARRIER_BYTES)
+        self.words += _words_of(fold)
+        return Unit(self.thread, self.row.threads, self.shared, first, self.row.ctas, barrier)
 
 
 def _units(words: list[str]) -> list[tuple[int, list[str]]]:
@@ -548,6 +633,24 @@ def _reached(op: Operation) -> tuple[Sequence[SSAValue], SSAValue] | None:
             return op.indices, op.destination
         case _:
             return None
+
+
+def _kept_loads(op: ac.ElementwiseOp, row: RowDecision) -> list[ac.ElementLoadOp]:
+    """The loads along the row whose elements wait in shared memory."""
+    along = op.body.block.args[-1]
+    return [
+        inner
+        for inner in op.body.block.ops
+        if isinstance(inner, ac.ElementLoadOp)
+        and isinstance(inner.source.owner, ac.GlobalOp)
+        and inner.source.owner.buffer.data in row.kept
+        and along in inner.indices
+    ]
+
+
+def _words_of(fold: _Fold) -> int:
+    """Of each warp: of a value that stands somewhere, its place is a second word."""
+    return 2 if isinstance(fold, ac.ArgFoldOp) else 1
 
 
 def _is_costly(op: Operation) -> bool:

@@ -40,8 +40,10 @@ def issue_wide(
     policy: the register of a cache policy, if the units are loaded with one."""
     misalignment = text.into("b32", "and.b32", text.into("b32", "cvt.u32.u64", address), RUN_BYTES - 1)
     aligned = text.into("b64", "and.b64", address, -RUN_BYTES)
-    crosses = text.into("pred", "setp.ne.u32", misalignment, 0)
-    more = text.into("b64", "selp.b64", length_bytes + RUN_BYTES, length_bytes, crosses)
+    # A run shorter than its units lies in as many more only from some place of one on.
+    units_bytes = -(-length_bytes // RUN_BYTES) * RUN_BYTES
+    crosses = text.into("pred", "setp.gt.u32", misalignment, units_bytes - length_bytes)
+    more = text.into("b64", "selp.b64", units_bytes + RUN_BYTES, units_bytes, crosses)
     fast = text.into("pred", "setp.le.u64", text.into("b64", "add.s64", aligned, more), end)
     begins = text.into("pred", "setp.ge.u64", aligned, source.register)
     fast = text.into("pred", "and.pred", fast, begins)
@@ -51,9 +53,9 @@ def issue_wide(
             fast = text.into("pred", "and.pred", fast, guard)
     spills = text.into("pred", "and.pred", fast, crosses)
     words: list[str] = []
-    for offset in range(0, length_bytes + RUN_BYTES, RUN_BYTES):
+    for offset in range(0, units_bytes + RUN_BYTES, RUN_BYTES):
         unit = [text.into("b32", "mov.b32", 0) for _ in range(RUN_BYTES // WORD_BYTES)]
-        guard = fast if offset < length_bytes else spills
+        guard = fast if offset < units_bytes else spills
         hint, policies = (".L2::cache_hint", [policy]) if policy else ("", [])
         registers = f"{{{', '.join(unit)}}}"
         text.emit(f"{source.load}{hint}.v4.b32", registers, f"[{aligned}+{offset}]", *policies, guard=guard)

@@ -41,6 +41,7 @@ from tilewright.ir.decisions import rows_of, transpose_of
 from tilewright.ir.sizes import sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.distribution.group_tiles import close_tile, find_next, open_tile, start_walk
+from tilewright.lower.distribution.issue_order import lower_issue_order
 from tilewright.lower.distribution.raster import order_of, raster
 from tilewright.lower.distribution.split_reduction import lower_cluster_reduce, lower_split_part
 from tilewright.lower.distribution.stream_partials import lower_partial_add, lower_partial_store
@@ -60,7 +61,6 @@ from tilewright.lower.fragment.promotion import lower_promotion, used_once
 from tilewright.lower.fragment.register_operand import keep_read_registers, lower_register_operand
 from tilewright.lower.fragment.registers import lower_fragment
 from tilewright.lower.fragment.shared_columns import load_shared_columns
-from tilewright.lower.pipeline.issue_order import lower_issue_order
 from tilewright.lower.pipeline.prefetch import lower_prefetch
 from tilewright.lower.points.array_part import lower_part
 from tilewright.lower.points.elementwise import divided, lower_elementwise

@@ -141,7 +141,8 @@ class GlobalMemory:
 
     virtual_maps: tensor maps that the kernel wrote to virtual buffers, which hold no bytes, by address. forgiving: no
     global address is wrong, whatever it is; for launches whose sizes and strides are not known. solid: buffers whose
-    bytes count even then. open_constants: begin and end of the `.const` variables that have no value.
+    bytes count even then. open_constants, open_globals: begin and end of the `.const` and `.global` variables that
+    have no value, which the host may fill.
     """
 
     def __init__(self) -> None:
@@ -149,12 +150,17 @@ class GlobalMemory:
         self.solid: tuple[Region, ...] = ()
         self.virtual_maps: dict[int, bytes] = {}
         self.open_constants: list[tuple[int, int]] = []
+        self.open_globals: list[tuple[int, int]] = []
         self.regions: list[Region] = []
         self.by_name: dict[str, Region] = {}
         self._bases: list[int] = []
         self._next = GLOBAL_START
 
         self._next_constant = CONST_WINDOW
+
+    def is_left_to_host(self, address: int) -> bool:
+        """Whether a variable without a value stands at an address."""
+        return any(begin <= address < end for begin, end in (*self.open_constants, *self.open_globals))
 
     def place(self, name: str, data: npt.NDArray[np.uint8] | VirtualBuffer) -> Region:
         """Give `data` an address range of its own. Raises TilewrightError where no addresses are left."""

@@ -268,11 +268,11 @@ def _place(memory: GlobalMemory, variable: Variable) -> Region:
     data = np.zeros(size_bytes, np.uint8)
     if variable.initial is not None:
         data[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
-    if variable.space != "const":
-        return memory.place(variable.name, data)
-    placed = memory.place_constant(variable.name, data)
+    constant = variable.space == "const"
+    placed = (memory.place_constant if constant else memory.place)(variable.name, data)
     if variable.initial is None:
-        memory.open_constants.append((placed.base, placed.base + size_bytes))
+        left_to_host = memory.open_constants if constant else memory.open_globals
+        left_to_host.append((placed.base, placed.base + size_bytes))
     return placed
 
 

@@ -276,6 +276,7 @@ class Cluster:
         self.unknown_phases: list[UnknownPhase] = []
         self.unknown_stores: list[UnknownStore] = []
         self.work_to_take: list[tuple[int, int, int]] = []
+        self.requests = 0
 
     def let_go(self) -> None:
         """The cluster has ended: its parts no longer know of each other, so that they are freed without a search."""

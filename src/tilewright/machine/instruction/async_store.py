@@ -196,6 +196,12 @@ def _fill(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     return Control(act)
 
 
+def request_of(words: Lanes) -> int:
+    """The number of the request, from 1, that a response answers: its words are the first CTA's index of the cluster
+    whose work is taken over and this number, or this number and zeros where there is none."""
+    return int(words[3] or words[0])
+
+
 def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     modifiers.flag("async")
     modifiers.take("shared::cta")
@@ -219,7 +225,9 @@ def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
             cluster = warp.cta.cluster
             if any(cluster.waited.get((cta, place), -1) >= phase for cta, place, phase in cluster.refused):
                 cluster.undefined[instruction.span] = "work is asked for once it was seen that there is none left"
-            answer = (*cluster.work_to_take.pop(0), 1) if cluster.work_to_take else (0, 0, 0, 0)
+            cluster.requests += 1
+            taken = cluster.work_to_take.pop(0) if cluster.work_to_take else None
+            answer = (cluster.requests, 0, 0, 0) if taken is None else (*taken, cluster.requests)
             for cta in cluster.ctas if everyone else (own,):
                 if not answer[-1] and at in cta.barriers:
                     cluster.refused.append((cta.linear, at, cta.barriers[at].phase))
@@ -232,7 +240,7 @@ def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
 
 
 def _query_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    """The response's layout is the machine's own: zeros, or 1 in the last byte and the first CTA's index before it."""
+    """The response's layout is the machine's own (`request_of`)."""
     what = modifiers.take(
         "is_canceled", "get_first_ctaid", "get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"
     )

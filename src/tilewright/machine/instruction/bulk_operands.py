@@ -181,7 +181,8 @@ class Tensor:
         if found is None:
             content = _map_at(warp, address, self.instruction)
             where = memory.find(address)
-            if content is not None and where is not None and not where.virtual and len(self._found) < _MAPS_KEPT:
+            kept = where is not None and not where.virtual and not memory.is_left_to_host(address)
+            if content is not None and where is not None and kept and len(self._found) < _MAPS_KEPT:
                 self._found[address] = where.data[address - where.base :][: len(content)]
             return content
         return found.tobytes()
@@ -220,7 +221,10 @@ def map_bytes(warp: Warp, address: int) -> bytes | None:
     if where.virtual:
         return encode_unknown(None, address, cluster.target)
     begin = address - where.base
-    return where.data[begin : begin + size].tobytes()
+    content = where.data[begin : begin + size].tobytes()
+    if memory.is_left_to_host(address) and not any(content):
+        return encode_unknown(None, address, cluster.target)
+    return content
 
 
 def check_bulk(size: int, instruction: Instruction, *addresses: int) -> None:

@@ -35,7 +35,7 @@ from tilewright.machine.protocol.counter_values import Snapshot
 from tilewright.machine.protocol.few_states import few_states, heeded_bits
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.slice_flow import NaturalLoop
-from tilewright.machine.protocol.slice_operands import Facts, names_taken_work
+from tilewright.machine.protocol.slice_operands import Facts, reads_answer
 from tilewright.machine.protocol.steering import Steering
 
 CHOSEN = "*"
@@ -249,7 +249,7 @@ class _Around:
         )
         if facts.kind in ("load", "atomic"):
             value |= self._loaded(facts, made)
-        if names_taken_work(item):
+        if reads_answer(item):
             value |= _THE_CHOICE
         deciding = guard | (_THE_DECISION if block in self.at_choice else _NOTHING)
         for each in self.deciding.get(block, ()):

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from tilewright.base.value import dataclass
-from tilewright.frontends.ptx.ast import Kernel, Vector
+from tilewright.frontends.ptx.ast import Instruction, Kernel, Vector
 from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.protocol.ending_loops import Ending, ending_of, exits_of
 from tilewright.machine.protocol.facts_as_needed import FactsAsNeeded
@@ -266,11 +266,12 @@ def _computes_state(text: Text, position: int) -> bool:
 
 
 def _closure(
-    text: Text, seeds: Iterable[str], stores: Collection[int] | None, until: Callable[[int], bool] = lambda _: False
-) -> tuple[frozenset[str], frozenset[int], frozenset[int], frozenset[int]]:
+    text: Text, seeds: Iterable[str], stores: Collection[int] | None, until: Callable[[int], bool] = lambda _: False,
+    given: Callable[[Instruction], bool] = lambda _: False,
+) -> tuple[frozenset[str], frozenset[int], frozenset[int], frozenset[int]]:  # fmt: skip
     """Registers reached backwards from `seeds`, positions that write them, loads among these that read memory which
     the kernel itself may have written, and stores whose data was taken in. until: the search ends at a position for
-    which this holds, and is then incomplete."""
+    which this holds, and is then incomplete; given: as for `closure`."""
     reached: set[str] = set()
     positions: set[int] = set()
     loads: set[int] = set()
@@ -290,6 +291,9 @@ def _closure(
                 waiting.clear()
                 break
             facts = text.facts[position]
+            if given(text.flow.instructions[position]):
+                waiting.extend(use.register for use in facts.uses if use.role == "guard")
+                continue
             waiting.extend(use.register for use in facts.uses if use.role != "data" or facts.kind == "matrix")
             space = "local" if reads_call_parameter(text, position) else facts.space
             if facts.kind in ("load", "atomic") and space in _READ_BACK:
@@ -310,10 +314,12 @@ def _closure(
 
 
 def closure(
-    text: Text, seeds: Iterable[str], stores: Collection[int] | None
-) -> tuple[frozenset[str], frozenset[int], frozenset[int]]:
-    """Registers that `seeds` depend on, positions that write them, and loads of shared memory among these."""
-    registers, positions, loads, _ = _closure(text, seeds, stores)
+    text: Text, seeds: Iterable[str], stores: Collection[int] | None,
+    given: Callable[[Instruction], bool] = lambda _: False,
+) -> tuple[frozenset[str], frozenset[int], frozenset[int]]:  # fmt: skip
+    """Registers that `seeds` depend on, positions that write them, and loads of shared memory among these. given: of
+    which instructions the results do not count as made of what they read."""
+    registers, positions, loads, _ = _closure(text, seeds, stores, given=given)
     return registers, positions, loads
 
 

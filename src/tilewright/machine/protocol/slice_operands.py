@@ -283,9 +283,14 @@ def _kind_of_row(row: str) -> Kind:
             return "unknown"
 
 
+def reads_answer(instruction: Instruction) -> bool:
+    """Whether an instruction reads the answer to a request for another cluster's work."""
+    return instruction.row == "clusterlaunchcontrol.query_cancel"
+
+
 def names_taken_work(instruction: Instruction) -> bool:
     """Whether an instruction asks which cluster's work was taken over: any, or undefined where none was."""
-    return instruction.row == "clusterlaunchcontrol.query_cancel" and "is_canceled" not in instruction.modifiers
+    return reads_answer(instruction) and "is_canceled" not in instruction.modifiers
 
 
 def _space(row: str, modifiers: tuple[str, ...]) -> Space:

@@ -4,13 +4,15 @@ The slice holds all that a protocol run executes, addresses of global memory and
 decide which steps are taken, which shared memory they touch and how they synchronize: those that reach a branch, a
 shared address, an operand of a barrier, of the tensor core or of another synchronization, or the guard of anything but
 an access to global memory. They are what a repetition of loops is about (`induction`), and the parameters among them
-are the ones worth exploring. Checked by: tests/driver/explore/test_judge_unlaunched.py.
+are the ones worth exploring. How requests for other clusters' work are answered is an input, as words of memory are.
+Checked by: tests/driver/explore/test_judge_unlaunched.py.
 """
 
 from __future__ import annotations
 
 from tilewright.base.value import dataclass
 from tilewright.machine.protocol.slice import Sink, Slice, closure, parameters_read
+from tilewright.machine.protocol.slice_operands import reads_answer
 
 _ALWAYS = frozenset({"branch", "shared address", "generic address", "barrier", "descriptor", "sync"})
 _MOVES = frozenset({"load", "store", "atomic"})
@@ -31,7 +33,7 @@ def steering(sliced: Slice) -> Steering:
     """What steers the kernel that `sliced` is a slice of."""
     text = sliced.text
     seeds = {sink.register for sink in sliced.sinks if _steers(sliced, sink)}
-    registers, positions, loads = closure(text, seeds, sliced.stores)
+    registers, positions, loads = closure(text, seeds, sliced.stores, reads_answer)
     places = {place for position in positions for place in parameters_read(text, position)}
     return Steering(registers, frozenset(places), registers - text.declared, bool(loads))
 

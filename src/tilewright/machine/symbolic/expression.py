@@ -27,8 +27,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register, Vector
-from tilewright.machine.core.lanes import FULL, WARP_SIZE, selector
+from tilewright.machine.core.lanes import FULL, WARP_SIZE, Registers, selector
 from tilewright.machine.core.step import FullFunction
 from tilewright.machine.symbolic.addresses import Bases, bases_of_result, joined
 
@@ -40,14 +41,18 @@ class Input:
     """Something that a launch chooses. kind: "number" and "pointer" stand in the parameter block at byte `place`;
     "grid" and "cluster" are the number of clusters along axis `place` and the index of the one that runs; "memory" is
     a word at address `place` that nobody writes; "ticket" is the result of the atomic operation number `place`;
-    "work" is the index in the grid, along axis `place % 4`, of a CTA whose work is taken over: any, though the machine
-    takes the one with index `place / 4` along x; "trips" is how often loop number `place` iterated, where an expression
-    stands for those after any number of iterations, and no launch chooses it.
+    "work" is the index in the grid, along axis `place % 4`, of a CTA whose work is taken over at request number
+    `place / 4`: any; "taken" is the number of clusters whose work one takes over: so many requests are granted, and the
+    next one is not; "trips" is how often loop number `place` iterated, where an expression stands for those after any
+    number of iterations, and no launch chooses it.
     A pointer's value is 1 where it leads to its buffer and 0 where it is null."""
 
-    kind: Literal["number", "pointer", "grid", "cluster", "memory", "ticket", "work", "trips"]
+    kind: Literal["number", "pointer", "grid", "cluster", "memory", "ticket", "work", "taken", "trips"]
     place: int
     size_bytes: int
+
+
+TAKEN = Input("taken", 0, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,7 @@ class Node:
     bases: Bases | None = None
 
 
+_WORD = np.dtype(np.uint32)
 Source = Node | Array
 """A constant is a vector of one element where all lanes agree, else of 32."""
 
@@ -182,6 +188,13 @@ class Table:
         key = ("again", node.number, *map(_key, sources))
         return self._node(key, node.operation, sources, uniform=node.uniform, bases=node.bases)
 
+    def granted(self, request: int, span: Span) -> Node:
+        """Whether a request for other clusters' work, by its number from 1, is granted."""
+        names, numbers = ("%request", "%taken"), (np.array([request], np.uint32), self.leaf(Leaf(TAKEN, 0, _WORD)))
+        operands = tuple(Register(each) for each in ("%granted", *names))
+        item = Instruction("setp.le.u32", "setp", ("le", "u32"), operands, None, span)
+        return self.applied(("granted",), Applied(item, _at_most, (0, 1), names, 2, "%granted", 1), numbers)
+
     def negated(self, node: Node) -> Node:
         if isinstance(node.operation, Not) and isinstance(node.sources[0], Node):
             return node.sources[0]
@@ -205,6 +218,10 @@ class Table:
             self.nodes.append(found)
             self._known[key] = found
         return found
+
+
+def _at_most(registers: Registers) -> None:
+    registers[2] = registers[0] <= registers[1]
 
 
 def where(predicate: Node, holds: bool, source: Source) -> Source:

@@ -1,14 +1,15 @@
 """Which registers may depend on what a launch chooses?
 
 A closure over register names: what is loaded of the parameter block, of constants or of global memory, what the grid
-decides, what atomic operations give, and what is computed of these. What is stored elsewhere than to global memory may
-be loaded again by anybody. Checked by: tests/machine/symbolic/test_tracker.py.
+decides, what atomic operations give, how requests for other clusters' work are answered, and what is computed of these.
+What is stored elsewhere than to global memory may be loaded again by anybody. Checked by:
+tests/machine/symbolic/test_tracker.py.
 """
 
 from __future__ import annotations
 
 from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_operands import names_taken_work
+from tilewright.machine.protocol.slice_operands import reads_answer
 
 SHAPES = ("%nctaid", "%ctaid", "%nclusterid", "%clusterid")
 """What the special registers that the grid decides about begin with."""
@@ -30,7 +31,7 @@ def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> 
         ):
             found |= facts.writes & sliced.registers
         instruction = text.flow.instructions[position]
-        if (facts.kind == "atomic" or names_taken_work(instruction)) and data:
+        if (facts.kind == "atomic" or reads_answer(instruction)) and data:
             found |= facts.writes & sliced.registers
     return closed(sliced, frozenset(found))
 

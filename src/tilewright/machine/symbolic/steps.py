@@ -35,11 +35,12 @@ from tilewright.machine.core.memory import PARAM_WINDOW, SHARED_WINDOW
 from tilewright.machine.core.program import decode_one
 from tilewright.machine.core.state import Strand, Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step
+from tilewright.machine.instruction.async_store import request_of
 from tilewright.machine.protocol.constant_words import LoadAddress, load_address, reads_open_constants
 from tilewright.machine.protocol.several_devices import writes_to_several
 from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_operands import Role, names_taken_work
-from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source, where
+from tilewright.machine.protocol.slice_operands import Role, names_taken_work, reads_answer
+from tilewright.machine.symbolic.expression import TAKEN, Applied, Input, Leaf, Node, Source, where
 from tilewright.machine.symbolic.heeded_bits import heeded_bits, masked
 from tilewright.machine.symbolic.kept_steps import changes_private_memory, is_protocol
 from tilewright.machine.symbolic.noted_registers import NotedRegisters
@@ -169,7 +170,8 @@ class _Wrapper:
         sliced = recording.sliced
         facts = self.facts = sliced.text.facts[position]
         self.instruction: Instruction = sliced.text.flow.instructions[position]
-        self.asks_for_work = names_taken_work(self.instruction)
+        self.reads_answer = reads_answer(self.instruction)
+        self.names_work = names_taken_work(self.instruction)
         self.counts = is_protocol(sliced, position)
         self.private = changes_private_memory(sliced, position)
         self.decides = facts.kept or self.private
@@ -320,8 +322,8 @@ class _Wrapper:
             return
         if watched and seen is not None:
             results = self._moved(warp, r, held, chosen, seen, local or [], places) or results
-        if chosen and self.asks_for_work:
-            results = self._taken_work(warp, r, chosen)
+        if self.reads_answer:
+            results = self._taken_work(warp, r, chosen) if self.names_work else self._granted(r, chosen or mask)
         if not self.writes or (not held and not results):
             return
         for slot in self.writes:
@@ -673,16 +675,31 @@ class _Wrapper:
         self.recording.forget_taint(warp, [slot])
         return {slot: run.table.leaf(Leaf(ticket, 0, dtype))}
 
-    def _taken_work(self, warp: Warp, r: Registers, mask: int) -> dict[int, Source]:
-        """The index of a cluster whose work is taken over: any in the grid. Undefined where none is."""
-        run, slots = self.run_of, self.recording.slots
-        target, response = self.instruction.operands
+    def _answer(self, r: Registers, mask: int) -> Lanes | None:
+        """The words of an answer to a request for other clusters' work; None where nobody knows them."""
+        slots = self.recording.slots
+        response = self.instruction.operands[1]
         row = r[slots[response.name]] if isinstance(response, Register) and response.name in slots else UNINITIALISED
         if row is UNINITIALISED:
-            return {}
+            return None
         words = np.ascontiguousarray(row).view(np.uint32).reshape(WARP_SIZE, 4)[indices(mask)]
-        if not words[0, 3] or (words != words[0]).any():
+        return None if (words != words[0]).any() else words[0]
+
+    def _granted(self, r: Registers, mask: int) -> dict[int, Source]:
+        """Whether a request was granted: where the launch chooses how many are."""
+        run, words = self.run_of, self._answer(r, mask)
+        if words is None or TAKEN not in run.inputs.memory:
             return {}
+        return dict.fromkeys(self.writes, run.table.granted(request_of(words), self.instruction.span))
+
+    def _taken_work(self, warp: Warp, r: Registers, mask: int) -> dict[int, Source]:
+        """The index of a cluster whose work is taken over: any in the grid. Undefined where none is. mask: the lanes
+        that ask, none where a guard keeps them from it."""
+        run, slots = self.run_of, self.recording.slots
+        words = self._answer(r, mask or FULL)
+        if words is None or (mask and not words[3]):
+            return {}
+        target = self.instruction.operands[0]
         axis = next(("xyz".index(each[-1]) for each in self.instruction.modifiers if "::" in each), None)
         items = target.items[:3] if isinstance(target, Vector) else (target,)
         found: dict[int, Source] = {}
@@ -691,13 +708,15 @@ class _Wrapper:
             if slot == SINK_SLOT:
                 continue
             place = index if axis is None else axis
-            work = Input("work", 4 * int(words[0, 0]) + place, 4)
-            values = np.array(r[slot], copy=True)
-            values[indices(mask)] = run.inputs.memory.get(work, int(words[0, place]))
-            r[slot] = values
+            work = Input("work", 4 * request_of(words) + place, 4)
             run.words_read[work] = None
-            found[slot] = run.table.leaf(Leaf(work, 0, values.dtype))
-        self.recording.forget_taint(warp, list(found))
+            found[slot] = run.table.leaf(Leaf(work, 0, self.recording.decoder.type_of(slot).raw))
+            if mask:
+                values = np.array(r[slot], copy=True)
+                values[indices(mask)] = run.inputs.memory.get(work, 0)
+                r[slot] = values
+        if mask:
+            self.recording.forget_taint(warp, list(found))
         return found
 
     def _counts_up(self) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tilewright.machine.core.event import Access, WarpActor
 from tilewright.machine.core.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers, indices
 from tilewright.machine.core.state import Warp
-from tilewright.machine.symbolic.expression import Input, Leaf, Node, Pointer, Source, Table, constant, inputs_of
+from tilewright.machine.symbolic.expression import Input, Leaf, Node, Pointer, Source, Table, constant
 from tilewright.machine.taint.local import LocalAccess
 
 _SOMEWHERE = 1 << 40
@@ -80,10 +80,6 @@ Pieces = tuple[tuple[int, Node], ...]
 """The expressions of a register: lanes (disjoint sets) and what they hold."""
 
 
-_WARPS_MOST = 64
-"""More than a CTA has."""
-
-
 class SymbolicRun:
     """The expressions of one run."""
 
@@ -117,19 +113,6 @@ class SymbolicRun:
         self._shared: dict[int, dict[tuple[int, int], Node | None]] = {}
         self._written: dict[int, set[int]] = {}
         self._local: dict[int, dict[int, tuple[Node, int, int, int]]] = {}
-
-    def append(self, other: SymbolicRun, number: int) -> None:
-        """Add what another run of the same launch decided, as if its warps ran beside those of this one. number: of
-        the run, from 1. Whose work is taken over does not end a loop: how often it is, the launch says."""
-        first = _WARPS_MOST * number
-        for each in other.conditions:
-            by_work = all(given.kind == "work" for given in inputs_of((each.node,)))
-            self.conditions.append(replace(each, warp=first + each.warp, loop=-1 if by_work else each.loop))
-        self.constant_ways |= {(at, cta, first + warp, holds) for at, cta, warp, holds in other.constant_ways}
-        self.loops |= other.loops
-        self.covered |= other.covered
-        self.words_read = {**other.words_read, **self.words_read}
-        self.words_written.update(other.words_written)
 
     # Registers
 

@@ -26,7 +26,6 @@ from tilewright.base.plural import counted
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import (
     RASTER_GROUP,
-    SPAN_BYTES,
     CascadeDecisions,
     SlotDecision,
     shared_columns_bytes,
@@ -54,8 +53,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import block_size
 from tilewright.ir.tile.facts import loads, loops, parameter_name, stores
 from tilewright.ir.tile.gather import GatherOp, blocks_along, read_dimensions, read_tensor
-from tilewright.ir.tile.product import DOT_ELEMENTS
-from tilewright.ir.tile.types import read_type, tensor_type
+from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile.unedited import while_unedited
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.synth.cascade.added_sums import added_products, registers_of_values
@@ -70,24 +68,24 @@ from tilewright.synth.cascade.register_sum import sum_in_registers
 from tilewright.synth.cascade.remade import (
     inner_axis,
     made_anew,
-    needed_inner,
-    remaking,
     room_bytes,
 )
 from tilewright.synth.cascade.shared_columns import shared_columns
-from tilewright.synth.cascade.slot_choice import (
+from tilewright.synth.cascade.slot_maps import (
     SLICE_SPANS,
-    STEP_BYTES,
-    CascadeTile,
+    WalkTile,
+    check_brought,
+    elements_of_span,
+    elements_of_step,
     legal_slot,
     obstacles,
-    ring_slots,
-    smem_bytes,
+    tiniest_tile,
     whole_columns,
 )
 from tilewright.synth.cascade.sum_tile import choose_sum_tile, is_computed
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import (
+    SUM_SLOTS,
     slot_sums,
     staying_sums,
     summed_columns,
@@ -96,11 +94,11 @@ from tilewright.synth.cascade.tensor_columns import (
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
 from tilewright.synth.cascade.walk_range import walk_range
-from tilewright.synth.cascade.walk_time import iteration_cost, walk_cost, walked_share
+from tilewright.synth.cascade.walk_time import consumers_percent, iteration_cost, walk_cost, walked_share
 from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.cut.time import microseconds
 from tilewright.synth.distribution.split import clusters_at_once
-from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.operand.async_plan import plan_store, plan_words
 from tilewright.synth.operand.paired_loads import choose_paired_loads
 from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
@@ -130,6 +128,10 @@ _SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
 """Of a tile whose sums stay in tensor memory, besides the most that there can be."""
 _MOST_ADDED = 128
 """Columns of sums that threads add, beside those of a product: of 192, ptxas (12.9) spills 156 bytes."""
+_SLOTS = (4, 3, 2)
+"""Of a ring, the likelier first."""
+_AHEAD = 2
+"""Slots of what stays for a tile: one more is filled for the next."""
 _WORTH_NARROWER = 20
 """Of a walk's time narrower tiles must save this part."""
 _WORDS_OF_ROW = 2
@@ -151,8 +153,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     held = (_held_load(program, each) for each in of_slots)
     brought = tuple(dict.fromkeys((*brought, *(load for load in held if load is not None))))
     for load in brought:
-        _check_brought(program, load, wanted, target)
-    tiniest = CascadeTile(1, target.limit("product.columns_step"), _span(brought))
+        check_brought(program, load, wanted, target)
+    tiniest = tiniest_tile(brought, target)
     brought += tuple(
         load
         for load in rows_loaded(program, axes)
@@ -216,7 +218,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     )
 
 
-def _alike(choice: CascadeTile, d: CascadeDecisions) -> bool:
+def _alike(choice: WalkTile, d: CascadeDecisions) -> bool:
     """Whether a tile is one of the same kind, of another width perhaps."""
     return (choice.consumers, choice.sliced, choice.pair) == (d.consumers, d.slice_depth > 0, d.pair > 0)
 
@@ -232,20 +234,6 @@ def _is_of_slots(program: tile.ProgramOp, product: Product, target: Target) -> b
     if target.supports("tensor_memory"):
         return is_of_slots(program, product)
     return product.op.axis.data != streamed_axis(program) or product in slot_sums(program, target)
-
-
-def _span(brought: Sequence[tile.LoadOp]) -> int:
-    """Elements in a span of the swizzle, of the narrowest array that comes to slots."""
-    return SPAN_BYTES // _least_bytes(brought)
-
-
-def _step(brought: Sequence[tile.LoadOp]) -> int:
-    """Elements of a contracted axis that every product takes whole steps of."""
-    return STEP_BYTES // _least_bytes(brought)
-
-
-def _least_bytes(brought: Sequence[tile.LoadOp]) -> int:
-    return min(read_type(load.tensor).element_kind.bytes for load in brought)
 
 
 def _of_sum(
@@ -276,6 +264,7 @@ def _of_sum(
     stored = shape.columns // sum_parts(shape.columns, shape.split)
     chunks = sum(len(store.boxes(chosen.unit_rows, stored)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
+    reasons.extend(map(plan_words, plans))
     vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
     grouping, prefetch = group_decision(program, axes, slots, vectors), (0, 0)
     scaling = (first_alike(program, load) for each in sums for load in loads_of_scales(each.op))
@@ -331,7 +320,7 @@ def _decided(
     program: tile.ProgramOp,
     axes: CascadeAxes,
     brought: tuple[tile.LoadOp, ...],
-    choice: CascadeTile,
+    choice: WalkTile,
     in_vectors: tuple[str, ...],
     shared: tuple[int, ...],
     target: Target,
@@ -340,7 +329,7 @@ def _decided(
     """The decisions for a tile, or what does not fit."""
     leaving = walked_stores(program, axes, choice.unit_rows, choice.streamed, target, wanted)
     room = (shared_columns_bytes(len(shared), choice.streamed) + leaving.bytes) * choice.consumers
-    slots = ring_slots(program, axes, brought, choice, room, target)
+    slots = _slots(program, axes, brought, choice, room, target)
     if slots is None:
         return "slots larger than shared memory"
     if choice.sliced and room_bytes(slots):
@@ -406,7 +395,7 @@ def _decided(
     plan = (
         IssuePlan((), (), ())
         if allocated
-        else issue_plan(program, axes, brought, cut, (*added, *made_anew(program, slots)))
+        else issue_plan(program, axes, brought, cut, (*added, *made_anew(program, slots)), consumers=choice.consumers)
     )
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
@@ -414,13 +403,14 @@ def _decided(
     early = _begins_early(program, brought, wanted, sum_slots) if waited else 0
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
-        SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
+        SLICE_SPANS * elements_of_span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
-        tuple(whole_columns(program, axis, target) for axis in axes.further), allocated, placement.places, in_vectors,
-        shared,
+        tuple(whole_columns(program, axis, target) for axis in axes.further), allocated, placement.places,
+        in_vectors, shared,
         stores=leaving.stores, store_plans=leaving.plans, staging_slots=leaving.slots,
         staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
+        ordered=int(plan.ordered and wanted.ordered is not False),
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
         pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1),
     )  # fmt: skip
@@ -447,24 +437,22 @@ def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wan
     return int(alone and behind and wanted.programmatic is not False and not sum_slots)
 
 
-def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: CascadeTile, target: Target) -> dict[str, int]:
+def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: WalkTile, target: Target) -> dict[str, int]:
     """Columns of a tile, along each axis of columns."""
     return {axes.column: choice.columns} | {axis: whole_columns(program, axis, target) for axis in axes.further}
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
     """Of all tiles: as predicted where sums stand in tensor memory, else in hundredths of what a wide tile of two
-    consumers takes. One consumer alone has nobody whose products run while it computes, but half of the rows; of three,
-    two compute then. Where a product is left to the next iteration, a narrow tile of the streamed axis takes as long as
-    one of so many columns that wgmma needs no longer for its products than for its operands; where all are waited for,
-    each iteration takes something besides."""
+    consumers takes (`consumers_percent`). Where a product is left to the next iteration, a narrow tile of the streamed
+    axis takes as long as one of so many columns that wgmma needs no longer for its products than for its operands;
+    where all are waited for, each iteration takes something besides."""
     if d.sum_slots:
         return sum_cycles(program, axes, d, target)
     if d.places:
         return microseconds(program, replace(d, walked=()), target)
     tiles = tiles_of(program, d)
-    shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
-    share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
+    share = consumers_percent(d, target)
     by_products = d.late or d.tensor_columns
     iteration = max(d.tile_streamed, _MOST_STREAMED) if by_products else iteration_cost(d, target)
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * iteration
@@ -484,27 +472,10 @@ def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:
     return -(-program.extents[axis] // size)
 
 
-def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, target: Target) -> None:
-    name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
-    if element not in DOT_ELEMENTS:
-        refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
-    inner, needed = inner_axis(load), needed_inner(program, load, target)
-    if needed not in ("", inner) and not remaking(program, cascade_axes(program), load, inner, needed, wanted)[0]:
-        refuse_map(
-            load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
-            f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
-        )  # fmt: skip
-    if name in wanted.misaligned:
-        refuse_map(
-            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
-            needed,
-        )  # fmt: skip
-
-
 def _registers(
     program: tile.ProgramOp,
     axes: CascadeAxes,
-    choice: CascadeTile,
+    choice: WalkTile,
     brought: tuple[tile.LoadOp, ...],
     shared: bool,
     staying: frozenset[int],
@@ -547,7 +518,7 @@ def _registers(
 
 def _tiles(
     program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target, wanted: Wanted
-) -> Iterator[CascadeTile]:
+) -> Iterator[WalkTile]:
     """Those to be tried, the best first."""
     most, summed = target.limit("product.columns_max"), bool(slot_sums(program, target))
     # Of sums alone any part of the columns may be a tile: of those in tensor memory, and of what threads add up.
@@ -557,7 +528,7 @@ def _tiles(
             _is_of_slots(program, each, target) and each.op.axis.data == axes.streamed for each in products_of(program)
         )
     )
-    span, least = _span(brought), _step(brought)
+    span, least = elements_of_span(brought), elements_of_step(brought)
     inner = {inner_axis(load) for load in brought}
     columns = [0]
     if axes.column:
@@ -601,7 +572,7 @@ def _tiles(
     for each in columns:
         for consumers in counts:
             for width in widths:
-                yield CascadeTile(consumers, each, width)
+                yield WalkTile(consumers, each, width)
 
 
 def _of_whole_blocks(widths: Sequence[int], blocks: Sequence[int]) -> list[int]:
@@ -611,6 +582,39 @@ def _of_whole_blocks(widths: Sequence[int], blocks: Sequence[int]) -> list[int]:
 
 def _blocks_of(load: tile.LoadOp, axis: str) -> tuple[int, ...]:
     return blocks_along(read_dimensions(load.tensor), axis)
+
+
+def _slots(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    brought: tuple[tile.LoadOp, ...],
+    choice: WalkTile,
+    room: int,
+    target: Target,
+) -> tuple[SlotDecision, ...] | None:
+    """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
+    sum_slots = SUM_SLOTS if slot_sums(program, target) else 0
+
+    def fit(slots: tuple[SlotDecision, ...]) -> bool:
+        return smem_bytes(slots, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max")
+
+    for count in _SLOTS:
+        found = tuple(legal_slot(program, axes, load, choice, count, target) for load in brought)
+        if fit(found):
+            # A tile's own while the tile before it is computed, where there is room.
+            ahead = tuple(replace(each, slots=_AHEAD) if each.resident else each for each in found)
+            return ahead if fit(ahead) else found
+    return None
+
+
+def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, target: Target) -> int:
+    """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory two
+    for each slot of sums, or a barrier for each consumer, and the address."""
+    barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots if not each.joined)
+    if target.supports("tensor_memory"):
+        barriers += ((2 * sum_slots or consumers) + 1) * target.limit("mbarrier.bytes")
+    own = ROWS_BYTES + room_bytes(slots)
+    return sum(each.slots * each.slot_bytes for each in slots) + own * consumers + barriers
 
 
 def is_cascade(program: tile.ProgramOp) -> bool:

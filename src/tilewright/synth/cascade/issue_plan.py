@@ -1,4 +1,5 @@
-"""Which products of a walk are issued together, which is left to the next iteration, and what is loaded meanwhile?
+"""Which products of a walk are issued together, which is left to the next iteration, what is loaded meanwhile, and do
+consumers issue in order?
 
 Of accumulators in registers. A product over the streamed axis whose sum is only carried on is issued by the next
 iteration, behind that one's first product, so that the tensor core works on it while threads compute; of several the
@@ -6,6 +7,13 @@ last one is. Where a walk stores there is none: its stores stand in one loop, wh
 over the streamed axis whose operands are computed of none another's result, as two gradients are, are issued together,
 each from a bank of A's registers of its own. Numbers of the streamed columns that no slot brings are loaded while the
 first product runs: what brings them takes longer than a product, and they would be waited for in every iteration.
+
+Two consumers begin an iteration at once, as its slots come. Where no product is left to the next iteration, they issue
+at the same times, then compute at the same times while the tensor core waits, and stay so. In order
+(`ir.ac.issue_order`), one has the turn from the products of an iteration's values to those of the next one's slots, and
+computes while the other has it. Of three, two compute beside the third's products anyway: in order the gradients of
+queries of head size 64 took 6 % longer. Products that are left to the next iteration run beside the same consumer's
+arithmetic. Not handled: ordered walks that store on the way, or carry on other values than sums of products.
 
 Checked by: tests/synth/cascade/test_issue_plan.py and tests/lower/cascade.
 """
@@ -28,6 +36,9 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loops
 from tilewright.ir.tile.repeats import computed_of, users
 
+_ORDERED = 2
+"""Consumers that issue in order."""
+
 
 @dataclass(frozen=True, slots=True)
 class IssuePlan:
@@ -36,6 +47,7 @@ class IssuePlan:
     late: tuple[int, ...]
     issued_together: tuple[tuple[int, ...], ...]
     loaded_along: tuple[int, ...]
+    ordered: bool = False
 
 
 def issue_plan(
@@ -44,11 +56,14 @@ def issue_plan(
     brought: Collection[tile.LoadOp],
     sliced: Collection[tile.LoadOp],
     soon: Collection[int] = (),
+    *,
+    consumers: int,
 ) -> IssuePlan:
     """brought: loads that come to slots, of those that are alike the first; sliced: those whose slots have slices;
     soon: products that are waited for in their own iteration, since threads add them to sums, or make their
-    operands while the iteration's first product runs."""
+    operands while the iteration's first product runs; consumers: of a tile."""
     products = products_of(program)
+    ordered = consumers == _ORDERED and not sliced and not soon
     late, together, along = list[int](), list[tuple[int, ...]](), list[int]()
     for loop in loops(program):
         inside = {number: each for number, each in enumerate(products) if each.op.parent_op() is loop}
@@ -57,7 +72,23 @@ def issue_plan(
         whole = [each for each in inside.values() if each.op.axis.data != axes.streamed]
         if any(each.held.owner not in sliced for each in whole):
             along += _along(program, axes, loop, brought)
-    return IssuePlan(tuple(late), tuple(together), tuple(dict.fromkeys(along)))
+        ordered = ordered and _alternates(axes, loop, inside, together)
+    return IssuePlan(tuple(late), tuple(together), tuple(dict.fromkeys(along)), ordered and not late)
+
+
+def _alternates(
+    axes: CascadeAxes, loop: tile.LoopOp, inside: dict[int, Product], together: Collection[tuple[int, ...]]
+) -> bool:
+    """Whether an iteration issues products of slots, computes, and issues one group of products of values, with nothing
+    left to compute then: it carries on their sums alone."""
+    over = tuple(number for number, each in inside.items() if each.op.axis.data == axes.streamed)
+    sums = [sum_of(inside[number].op, axes)[1] for number in over]
+    begun = any(sum_of(each.op, axes)[0] is not None for number, each in inside.items() if number not in over)
+    *body, last = loop.body.block.ops
+    carried = isinstance(last, tile.YieldOp) and all(value in sums for value in last.values)
+    stores = any(isinstance(op, tile.StoreOp) for op in body)
+    grouped = len(over) == 1 or over in together
+    return 0 < len(over) < len(inside) and grouped and carried and not begun and not stores
 
 
 def _late(

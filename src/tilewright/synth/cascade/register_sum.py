@@ -18,7 +18,7 @@ from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, comp
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name
 from tilewright.ir.tile.gather import read_tensor
-from tilewright.synth.cascade.slot_choice import obstacles
+from tilewright.synth.cascade.slot_maps import obstacles
 from tilewright.synth.cascade.sum_tile import choose_sum_tile, lies_along_rows
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.operand.register_operand import Side, no_fit, not_after_all, raw_load, wants_registers

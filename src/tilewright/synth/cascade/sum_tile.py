@@ -29,7 +29,7 @@ from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, leave_by_rows, turned_results
 from tilewright.synth.cascade.scaled_sums import Levels, choose_levels, scaled_depth
-from tilewright.synth.cascade.slot_choice import CascadeTile
+from tilewright.synth.cascade.slot_maps import WalkTile
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
@@ -95,10 +95,10 @@ class SumTile:
         return units if shape.steps[0] else 1, parts_of(shape) if shape.steps[1] else 1
 
     @property
-    def of_slots(self) -> CascadeTile:
+    def of_slots(self) -> WalkTile:
         """The tile, as slots are chosen for it."""
         shape, turns = self.tile.shape, self.tile.turns
-        return CascadeTile(
+        return WalkTile(
             shape.consumers, shape.columns, shape.depth, False, self.unit_rows, turns, self.cluster, apart=self.apart
         )
 

@@ -25,6 +25,22 @@ def iteration_cost(d: CascadeDecisions, target: Target) -> int:
     return max(d.tile_streamed, _EVEN) + target.limit("pipeline.walk_iteration_elements")
 
 
+def consumers_percent(d: CascadeDecisions, target: Target) -> int:
+    """Of the time of a tile of two consumers that issue as they come, what a tile takes. One consumer alone has nobody
+    whose products run while it computes, but half of the rows; of three, two compute then. Of two in order, one
+    computes while the other multiplies."""
+    if d.ordered:
+        return target.limit("pipeline.ordered_consumers_percent")
+    match d.consumers:
+        case 1:
+            return target.limit("pipeline.one_consumer_percent")
+        case 3:
+            waiting = not (d.late or d.tensor_columns)
+            return target.limit(f"pipeline.three_{'waiting_' if waiting else ''}consumers_percent")
+        case _:
+            return 100
+
+
 def walked_share(program: tile.ProgramOp, d: CascadeDecisions) -> float:
     """Which part of all tiles of the streamed axis is walked."""
     found = _lengths(program, d)

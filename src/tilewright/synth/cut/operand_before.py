@@ -29,12 +29,6 @@ _THREADS_COMPUTE_BYTES = 2
 """Of an element that threads compute for the tensor core."""
 
 
-def computes_operand(program: tile.ProgramOp) -> bool:
-    """Whether a product in a loop has an operand that is no load."""
-    operands = (_untransposed(each) for dot in dots(program) for each in (dot.left, dot.right))
-    return not all(isinstance(each.owner, tile.LoadOp) for each in operands)
-
-
 def operand_before(module: ModuleOp, *, alone: bool = False) -> tuple[ModuleOp, ModuleOp] | None:
     """The program that stores an operand, and the one that loads it; None where every operand is taken as it is, or
     none can be stored before. alone: whether one that is the only computed operand of its product is stored, too."""

@@ -103,8 +103,8 @@ def _pipeline(program: tile.ProgramOp, d: PipelineDecisions, target: Target) -> 
 
 
 def _elements(program: tile.ProgramOp, d: ElementwiseDecisions, target: Target) -> float:
-    """Rows that no CTA holds are read once for each fold that waits for another, and once for what is stored."""
-    walks = 1 + _waiting(program) if any(row.streamed for row in d.rows) else 1
+    """Rows that nobody holds are read once for each fold that waits for another, and once for what is stored."""
+    walks = 1 + _waiting(program) if any(row.streamed and not row.kept for row in d.rows) else 1
     stored = sum(_array_bytes(op.tensor) for op in stores(program))
     total = walks * (compulsory_bytes(program) - stored) + stored
     rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * busy_multiprocessors(program, d, target)

@@ -38,11 +38,11 @@ def begins_early(copied: bool, tiles: int, ctas: int, wanted: Wanted, reasons: l
     return True
 
 
-def with_waiter(d: PipelineDecisions, wanted: Wanted) -> PipelineDecisions:
+def with_waiter(d: PipelineDecisions) -> PipelineDecisions:
     """The decisions, with who waits for the launch before."""
     # Factors are loaded before the first slot; threads that copy wait each for itself.
     early = d.promoted or d.computed or d.copies_by_threads
-    return replace(d, filler_waits=int(bool(d.programmatic) and not early and wanted.filler_waits is not False))
+    return replace(d, filler_waits=int(bool(d.programmatic) and not early))
 
 
 def one_of_several(d: CascadeDecisions) -> CascadeDecisions:

@@ -6,7 +6,8 @@ of 8 bits were slower in order: one warpgroup's products alone, each adding to t
 core busy, those of two at a time do. So nothing is ordered but by a wish. Where the tensor core sums by itself, a
 consumer's next product waits behind the one before anyhow.
 
-Not handled: consumers that take whole tiles in turn, which are ordered by their turns; groups of rows.
+Walks that compute between products are another question (`cascade.issue_plan`). Not handled: consumers that take whole
+tiles in turn, which are ordered by their turns; groups of rows.
 Checked by: tests/synth/schedule/test_issue_order.py.
 """
 

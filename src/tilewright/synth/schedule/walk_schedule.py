@@ -7,6 +7,7 @@ Checked by: tests/synth/cascade/test_sum_tile.py.
 
 from __future__ import annotations
 
+from tilewright.ir.schedule import summary_line
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.schedule.loop_schedule import LoopShape, ScheduledLoop, schedule_loop
 from tilewright.synth.schedule.release_distance import possible_distances, require_distance
@@ -37,5 +38,5 @@ def schedule_walk(
     if wanted.release_distance is not None:
         possible = (require_distance(wanted.release_distance, possible),)
     found = schedule_loop(name, shape, slots, possible, target, wanted.schedule)
-    reasons.append(str(found))
+    reasons += (str(found), summary_line(found.schedule))
     return found

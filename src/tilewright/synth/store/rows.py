@@ -1,27 +1,24 @@
 """How do threads share the rows of a program that folds its points along an axis?
 
-A warp or a part of one takes a short row, a CTA a long one: so many threads that each holds a few runs of neighbouring
-elements, loaded 16 bytes at a time where all arrays allow it. A row that a CTA's registers hold stays there from its
-one load to its store. Longer ones are loaded once for each fold that waits for another, and once for what is stored.
-Where neighbouring rows, not neighbouring elements of a row, are neighbours in memory, each thread takes a row of its
-own: a warp then reads 32 neighbours at once. A fold along the rows of a matrix, as of a bias's gradient, is such a one.
+Neighbouring elements are taken 16 bytes at a time where all arrays allow it. How many threads of how many CTAs share a
+row, and where it waits between walks, is `row_choice`'s. Where
+neighbouring rows, not neighbouring elements of a row, are neighbours in memory, each thread takes a row of its own: a
+warp then reads 32 neighbours at once. A fold along the rows of a matrix, as of a bias's gradient, is such a one.
 
-Not handled: rows that several CTAs share, and folds of one walk that correct each other as they go: rows longer than a
-CTA's registers hold are read once for each walk. Checked by: tests/lower/points/test_rows.py.
+Not handled: folds of one walk that correct each other as they go, by which rows that nobody holds would be read less
+often. Checked by: tests/lower/points/test_rows.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from xdsl.ir import Operation
-
+from tilewright.base.size import number_of
 from tilewright.ir.decisions import RUN_BYTES, ElementwiseDecisions
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
-from tilewright.ir.rows import COSTLY, RowDecision
+from tilewright.ir.rows import RowDecision
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.facts import (
     access_of,
     gathers,
@@ -33,7 +30,8 @@ from tilewright.ir.tile.facts import (
     stores,
 )
 from tilewright.ir.tile.gather import read_tensor
-from tilewright.ir.tile.types import read_type, tensor_type, value_type
+from tilewright.ir.tile.types import read_type, tensor_type
+from tilewright.synth.store.row_choice import SHORT_THREADS, Shared, chosen, has_narrow_results
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -41,17 +39,6 @@ _WARP_THREADS = 32
 _WORD_BYTES = 4
 _RUN_MOST = 8
 """Elements that a thread takes together."""
-_PIECES_OF_WARP = 4
-"""Runs of each thread up to which a warp, or a part of one, takes a row by itself."""
-_LEAST_LANES = 4
-_SHORT_THREADS = 128
-"""Of a CTA whose warps, or parts of them, take a row each."""
-_PIECES = (4, 3, 2, 1, 5, 6, 7, 8)
-"""Runs of each thread of a CTA, the likelier first: many loads of a thread are on their way at once."""
-_THREADS_LEAST, _THREADS_USUAL, _THREADS_MOST = 128, 256, 512
-_STREAMING_THREADS = 1024
-_STREAMED_ELEMENTS = 16
-"""Of a strip, in one thread."""
 _ALONE_ELEMENTS = 16
 """Of a strip, where a thread takes a row by itself: so many loads of it are on their way at once."""
 _MANY_ELEMENTS = 1 << 20
@@ -60,10 +47,6 @@ _WORTH_SHIFT = 4
 """Elements that more are taken at a time by vectors that a row begins within: its two ends cost as much as many."""
 _SHIFTED_RUNS = 8
 """Of a row, at least, for that."""
-_ENOUGH_THREADS = 512
-"""Of a multiprocessor: four warps for each of its schedulers keep it busy."""
-_OTHER_REGISTERS = 30
-"""Of a thread, for addresses and what is computed of one run at a time."""
 
 
 def row_axis(program: tile.ProgramOp) -> str:
@@ -77,28 +60,23 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     length = program.extents[axis]
     rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
     run, vectors, shifted = _runs(program, axis, wanted)
+    narrow = int(has_narrow_results(program, axis))
     many = length <= _ALONE_ELEMENTS or rows * length >= _MANY_ELEMENTS
     if many and (across := _axis_of_neighbours(program, axis)):
-        return _alone(axis, across, rows, length)
+        return _alone(axis, across, rows, length, narrow)
     covered = length + (run - 1 if shifted else 0)
-    lanes = 1 << (-(-covered // (run * _PIECES_OF_WARP)) - 1).bit_length()
-    threads = max(lanes, _LEAST_LANES) if lanes <= _WARP_THREADS else _threads_of_cta(covered, run)
-    threads = wanted.row_threads or _spread(threads, -(-covered // run), rows, target)
-    pieces = -(-covered // (threads * run))
-    registers = min(target.limit("thread.registers_max"), target.limit("multiprocessor.registers") // threads)
-    waiting = pieces * run * _registers_per_element(program, axis, vectors)
-    streamed = int(waiting > registers - _OTHER_REGISTERS)
-    if streamed:
-        threads, pieces = _STREAMING_THREADS, max(1, _STREAMED_ELEMENTS // run)
-    decision = RowDecision(axis, threads, run, pieces, streamed, vectors, shifted=shifted)
-    block = max(threads, _SHORT_THREADS)
-    ctas = -(-rows // (block // threads))
-    unit = f"a CTA of {threads} threads" if threads > _WARP_THREADS else f"{threads} lanes of a warp"
-    walk = f"by strips of {decision.strip}" if streamed else "held in registers"
+    row = chosen(program, Shared(axis, rows, covered, run, vectors, shifted, narrow), target, wanted)
+    block = max(row.cta_threads, SHORT_THREADS)
+    ctas = number_of(row.grid(rows, block))
+    unit = f"a CTA of {row.threads} threads" if row.threads > _WARP_THREADS else f"{row.threads} lanes of a warp"
+    if row.ctas > 1:
+        unit = f"{row.ctas} CTAs of {row.cta_threads} threads"
+    walk = f"by strips of {row.strip}" if row.streamed else "held in registers"
+    walk += f", {' and '.join(row.kept)} in shared memory meanwhile" if row.kept else ""
     along = f"{run} elements at a time" if run > 1 else "an element at a time"
     along += f" from where vectors of {shifted} begin" if shifted else ""
     reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
-    return ElementwiseDecisions(ctas, block, reasons, rows=(decision,))
+    return ElementwiseDecisions(ctas, block, reasons, rows=(row,))
 
 
 def _axis_of_neighbours(program: tile.ProgramOp, axis: str) -> str:
@@ -114,61 +92,12 @@ def _axis_of_neighbours(program: tile.ProgramOp, axis: str) -> str:
     return ""
 
 
-def _alone(axis: str, across: str, rows: int, length: int) -> ElementwiseDecisions:
+def _alone(axis: str, across: str, rows: int, length: int, narrow: int) -> ElementwiseDecisions:
     """Each row by one thread."""
     pieces = min(length, _ALONE_ELEMENTS)
-    decision = RowDecision(axis, 1, 1, pieces, int(length > pieces), (), across)
+    decision = RowDecision(axis, 1, 1, pieces, int(length > pieces), (), across, narrow=narrow)
     reason = f"no dot: {rows} rows of {length} along {axis}, a thread for each, neighbours along {across}"
-    return ElementwiseDecisions(-(-rows // _SHORT_THREADS), _SHORT_THREADS, (reason,), rows=(decision,))
-
-
-def _registers_per_element(program: tile.ProgramOp, axis: str, vectors: Sequence[str]) -> float:
-    """That wait from one walk along the row to the next: what is loaded, and what costs much and is folded."""
-    held = [
-        (read_type(op.tensor).element_kind.bytes / _WORD_BYTES)
-        if parameter_name(program, read_tensor(op.tensor)) in vectors
-        else 1.0
-        for op in loads(program)
-        if axis in map(base_axis, read_type(op.tensor).axis_names)
-    ]
-    costly = [
-        op
-        for op in _folded(program)
-        if (isinstance(op, tile.UnaryOp | tile.BinaryOp) and op.function.data in COSTLY)
-        and axis in value_type(op.result).axis_names
-    ]
-    return sum(held) + len(costly)
-
-
-def _folded(program: tile.ProgramOp) -> list[Operation]:
-    """What reductions are computed from; the rest is computed in the last walk, and waits for none."""
-    found: dict[Operation, None] = {}
-    open_ = [operand.owner for op in reductions(program) for operand in op.operands]
-    while open_:
-        op = open_.pop()
-        if isinstance(op, Operation) and op not in found:
-            found[op] = None
-            open_ += [operand.owner for operand in op.operands]
-    return list(found)
-
-
-def _threads_of_cta(length: int, run: int) -> int:
-    """So many that the last strip is as full as can be."""
-    choices = [-(-length // (run * pieces * _WARP_THREADS)) * _WARP_THREADS for pieces in _PIECES]
-    fitting = [threads for threads in choices if _THREADS_LEAST <= threads <= _THREADS_USUAL]
-    return min(fitting, key=lambda threads: -length % (threads * run), default=_THREADS_MOST)
-
-
-def _spread(threads: int, runs: int, rows: int, target: Target) -> int:
-    """Threads of a unit: of so few rows that multiprocessors idle, more, up to one for each run."""
-    enough = target.limit("device.multiprocessors") * _ENOUGH_THREADS // rows
-    most = min(-(-runs // _WARP_THREADS) * _WARP_THREADS, enough, target.limit("cta.threads_max"))
-    if most < _SHORT_THREADS:
-        # A warp at most, or units of several would share a CTA, and its barrier.
-        return max(threads, min(_WARP_THREADS, 1 << max(0, most.bit_length() - 1)))
-    # Whole warps with the fewest runs for each thread, no wider than these need.
-    pieces = -(-runs // (most // _WARP_THREADS * _WARP_THREADS))
-    return max(threads, -(-runs // (pieces * _WARP_THREADS)) * _WARP_THREADS)
+    return ElementwiseDecisions(-(-rows // SHORT_THREADS), SHORT_THREADS, (reason,), rows=(decision,))
 
 
 def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tuple[str, ...], str]:

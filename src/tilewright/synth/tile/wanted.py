@@ -16,28 +16,29 @@ from tilewright.ir.tile.order import TileOrder
 class Wanted:
     """Choices fixed from outside (by a user or a tuner); None leaves one to the synthesiser.
 
-    tile: rows and columns of the accumulator's tile. consumers: warpgroups that share its rows. depth: elements of
-    the contracted axis in one stage. swapped: whether the accumulator holds the transposed product. split: CTAs
-    that share the contracted axis of a tile. resident: CTAs that fit a multiprocessor together. prefetch: slices
-    that are asked for before the kernel before has ended. misaligned: parameters whose arrays do not begin at a
-    multiple of 16 bytes, which no tensor map can describe. mapped: parameters that must be reached by tensor maps
-    of their own. programmatic: whether the kernel is launched while the one before it still runs, and waits for it
-    itself; filler_waits: whether the thread that fills slots alone does, where it may. turns: whether two consumers
-    take whole tiles in turn. schedule: how the loop over the contracted axis is scheduled. computed: where an
+    tile: rows and columns of the accumulator's tile. consumers: warpgroups that share its rows. depth: elements of the
+    contracted axis in one stage. swapped: whether the accumulator holds the transposed product. split: CTAs that share
+    the contracted axis of a tile. resident: CTAs that fit a multiprocessor together. prefetch: slices that are asked
+    for before the kernel before has ended. misaligned: parameters whose arrays do not begin at a multiple of 16 bytes,
+    which no tensor map can describe. mapped: parameters that must be reached by tensor maps of their own. programmatic:
+    whether the kernel is launched while the one before it still runs, and waits for it itself. turns: whether two
+    consumers take whole tiles in turn. schedule: how the loop over the contracted axis is scheduled. computed: where an
     operand that is computed elementwise is computed. release_distance: products issued after a slot's own before it is
     released. tile_order: in which order tiles are taken; tile_group: the tiles along m of a band of that order.
     spill_slots: registers of a consumer's thread that may wait in shared memory. unmapped: how an operand that no
-    tensor map describes is brought. aligned: of misaligned parameters, bytes of whose multiples one
-    is their address, where that is more than an element. accumulation: "precise" if sums are kept in float32, in two
-    levels where the tensor core keeps fewer bits (see `synth.tile.accumulation`); "fast" if by the tensor core alone.
+    tensor map describes is brought. aligned: of misaligned parameters, bytes of whose multiples one is their address,
+    where that is more than an element. accumulation: "precise" if sums are kept in float32, in two levels where the
+    tensor core keeps fewer bits (see `synth.tile.accumulation`); "fast" if by the tensor core alone.
     teams: clusters that share the contracted axis of a tile and add up through memory.
     stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
-    ordered: whether consumers that share a tile issue a slot's products one after the other.
+    ordered: whether consumers that share a tile issue a slot's products one after the other; of walks that compute
+    between products, whether they may.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
-    row_threads: of a CTA that takes a row, where programs fold rows.
+    row_threads: of a CTA that takes a row, where programs fold rows; row_ctas: of a cluster that shares a row;
+    row_kept: whether rows wait in shared memory.
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
-    walked: whether a loop over products is compiled as a walk that sums, by the general generator.
+    walked: whether a product that computes an operand is compiled as a walk, not as a pipeline.
     """
 
     tile: tuple[int, int] | None = None
@@ -52,7 +53,6 @@ class Wanted:
     prefetch: int | None = None
     mapped: tuple[str, ...] = ()
     programmatic: bool | None = None
-    filler_waits: bool | None = None
     turns: bool | None = None
     schedule: Method = "heuristic"
     computed: Literal["registers", "workspace"] | None = None
@@ -68,5 +68,7 @@ class Wanted:
     ordered: bool | None = None
     cut: bool | None = None
     row_threads: int | None = None
+    row_ctas: int | None = None
+    row_kept: bool | None = None
     steps: tuple[int, int] | None = None
     walked: bool = False

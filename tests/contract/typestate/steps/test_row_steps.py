@@ -18,24 +18,26 @@ from tilewright.ir.rows import RowDecision
 from tilewright.ir.tier import MemoryType, int_array
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
+from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
 
 
-def lowered(length: int, kernel=softmax, rows: int = 6) -> tuple[ModuleOp, ac.ElementwiseOp, RowDecision]:
+def lowered(
+    length: int, kernel=softmax, rows: int = 6, wanted: Wanted | None = None
+) -> tuple[ModuleOp, ac.ElementwiseOp, RowDecision]:
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
     module = trace(kernel, {"M": rows, "N": length}, elements)
-    decide(the_program(module), HOPPER)
+    decide(the_program(module), HOPPER, wanted)
     (made,) = lower_program(the_program(module)).kernels
     (op,) = [each for each in made.module.walk() if isinstance(each, ac.ElementwiseOp)]
     assert op.rows is not None
     return made.module, op, rows_of(op.rows)
 
 
-def changed(length: int, **changes: object) -> Verdict:
-    module, op, row = lowered(length)
+def changed(length: int, wanted: Wanted | None = None, **changes: object) -> Verdict:
+    module, op, row = lowered(length, wanted=wanted)
     op.properties["rows"] = to_attribute(replace(row, **changes))
     return verify(module, HOPPER)
 
@@ -65,6 +67,47 @@ MUTANTS = {
 def test_wrong_decisions_are_not_proved(name):
     length, changes = MUTANTS[name]
     assert isinstance(changed(length, **changes), Unknown | Refuted), name
+
+
+CLUSTER = Wanted(row_ctas=2, row_threads=128, row_kept=False)
+KEPT = Wanted(row_ctas=1, row_threads=128, row_kept=True)
+SHARED_MUTANTS = {
+    "CTAs that no cluster has": (CLUSTER, {"ctas": 1}),
+    "a cluster of four with a row of two": (CLUSTER, {"ctas": 4, "threads": 512}),
+    "half of a CTA's threads": (CLUSTER, {"threads": 128}),
+    "no CTAs": (CLUSTER, {"ctas": 0}),
+    "parts of warps": (CLUSTER, {"ctas": 16}),
+    "a strip shorter than the row": (CLUSTER, {"pieces": 1}),
+    "elements that wait though they are in registers": (KEPT, {"streamed": 0, "pieces": 4}),
+    "elements that are not reached by runs": (KEPT, {"vectors": ("y",)}),
+    "elements that wait where there are words alone": (CLUSTER, {"kept": ("x",), "streamed": 1}),
+    "runs that no copy has": (KEPT, {"run": 16, "pieces": 1}),
+}
+
+
+@pytest.mark.parametrize("name", SHARED_MUTANTS)
+def test_wrong_sharing_is_not_proved(name):
+    wanted, changes = SHARED_MUTANTS[name]
+    assert isinstance(changed(4096, wanted), Proven)
+    assert isinstance(changed(4096, wanted, **changes), Unknown | Refuted), name
+
+
+def test_what_waits_must_fit():
+    module, _, _ = lowered(4096, wanted=KEPT)
+    buffer = next(each for each in module.walk() if isinstance(each, ac.BufferOp) and each.sym_name.data == "kept")
+    kind = buffer.result.type
+    assert isinstance(kind, MemoryType)
+    less = [IntAttr(each.data - 16) if each is kind.slot_bytes else each for each in kind.parameters]
+    Rewriter.replace_value_with_new_type(buffer.result, MemoryType(*less))
+    verdict = verify(module, HOPPER)
+    assert isinstance(verdict, Refuted) and {each.code for each in verdict.findings} == {"AL004"}
+
+
+def test_a_cluster_without_a_row():
+    module, _, _ = lowered(4096, wanted=CLUSTER)
+    (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
+    kernel.properties["grid"] = int_array((14, 1, 1))
+    assert isinstance(verify(module, HOPPER), Unknown)
 
 
 def test_fewer_units_than_rows():
@@ -125,7 +168,7 @@ def test_loads_stay_inside_their_arrays():
 @pytest.mark.parametrize("kernel", [softmax, argmax])
 def test_words_of_folds_must_fit(kernel):
     module, _, _ = lowered(4096, kernel)
-    (buffer,) = [each for each in module.walk() if isinstance(each, ac.BufferOp)]
+    buffer = next(each for each in module.walk() if isinstance(each, ac.BufferOp) and each.sym_name.data == "partials")
     kind = buffer.result.type
     assert isinstance(kind, MemoryType)
     less = [IntAttr(each.data - 4) if each is kind.slot_bytes else each for each in kind.parameters]

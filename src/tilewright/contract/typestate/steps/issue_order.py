@@ -3,10 +3,13 @@
 Unit u's barrier takes part in a use when unit u - 1 (the last, for unit 0) has arrived and unit u waits. All units run
 one program, so they come to take number k at the same place of it.
 
-- Circles. Take k of unit u waits for pass k of unit u - 1, or, of unit 0, for pass k - 1 of the last unit; a pass
-  stands right after its take, with nothing between that waits (checked). So such an edge goes to an earlier place of
-  the program, or to the same place and a lower unit. A circle through waits on rings is then one of the role's own
-  program, which `liveness` excludes; one of takes alone would go down in units for ever.
+- Circles. Take k of unit u waits for pass k of unit u - 1, or, of unit 0, for pass k - 1 of the last unit. Between a
+  take and its pass a unit waits for nothing but slots of rings and its own wgmmas (checked). Think of the waits for
+  slots there as made right before the take, so that what a unit signals with the turn comes after all of them
+  (`wait_with_the_turn`), and let `liveness` exclude circles of that program. Then there are none with takes either. One
+  among the waits of take k alone would go to lower units, and in one unit to earlier places, without end. Any other
+  circle comes to these waits, or to the take, from an event that is behind them in that program. From there it may go
+  straight to the wait at which it leaves them, or to those of take k - 1, which are earlier still: `liveness` sees it.
 - Counts. The predecessor's pass k + 1 follows its take k + 1, which follows, around all units, pass k + 1 of unit u for
   u below it and pass k for u = the last; either follows take k of unit u. So no arrival counts in the use before. The
   last unit's first arrival is the start's; unit 0's end takes the arrival that is left. All units take as often: the
@@ -14,26 +17,47 @@ one program, so they come to take number k at the same place of it.
 
 Not handled: orders inside loops over tiles in turn or streamed parts; more than one order in a role.
 Source: PTX ISA, bar{.cta}.sync, bar.arrive: a barrier counts the threads of both. Checked by:
-tests/contract/typestate/steps/test_issue_order.py; `token_machine` runs orders at boundary counts.
+tests/contract/typestate/steps/test_issue_order.py and test_ordered_walk.py; `token_machine` runs orders at boundary
+counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilewright.contract.typestate.summary import waited_also
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac.fragment import FragmentIssueOp
+from tilewright.ir.ac.fragment import AccumulatorStartOp, FragmentIssueOp, FragmentMapOp
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 
 LEAST_UNITS = 2
-_ISSUES = (ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.AffineOp, FragmentIssueOp)
-"""What may stand between a take and its pass: nothing of it waits for another thread."""
+_WITH_THE_TURN = (
+    ac.WgmmaFenceOp,
+    ac.WgmmaIssueOp,
+    ac.WgmmaCommitOp,
+    ac.WgmmaWaitOp,
+    ac.AffineOp,
+    ac.AdvanceOp,
+    ac.BarrierWaitOp,
+    ac.ArriveOp,
+    ac.YieldOp,
+    AccumulatorStartOp,
+    FragmentIssueOp,
+    FragmentMapOp,
+    ac.FragmentLoadOp,
+    ac.GlobalPartOp,
+    ac.IndexDivideOp,
+)
+"""What may stand between a take and its pass: nothing of it waits for another thread, but for slots."""
 _AROUND = (ac.LoopOp, ac.TilesOp, ac.GroupTilesOp)
 """Loops whose trips are the same for all units of a role."""
-_Ordered = IssueOrderStartOp | IssueTakeOp | IssuePassOp | IssueOrderEndOp
+_Turn = IssueTakeOp | IssuePassOp
+_Sides = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
@@ -98,7 +122,7 @@ def _check_order(walk: RoleWalk, start: IssueOrderStartOp) -> None:
     places = {op: number for number, op in enumerate(body.ops)}
     first, last = places[start], places[ends[0]]
     for op in ordered:
-        if not isinstance(op, IssueTakeOp | IssuePassOp):
+        if not isinstance(op, _Turn):
             continue
         outermost = op
         while (around := outermost.parent_op()) is not None and around is not role.op:
@@ -107,29 +131,84 @@ def _check_order(walk: RoleWalk, start: IssueOrderStartOp) -> None:
             outermost = around
         if not first < places.get(outermost, -1) < last:
             doubt("outside the order of issue that it belongs to", op)
-    for block in dict.fromkeys(block for op in ordered if (block := op.parent_block()) is not None):
-        _check_block(walk, block)
+    if _has_turn_behind(walk, body, held=False):
+        doubt("takes a turn of issue that is never passed on", start)
     _check_barriers(walk, start)
 
 
-def _check_block(walk: RoleWalk, block: Block) -> None:
-    """Takes and passes alternate, with no more than a product's issue between them."""
-    taken: Operation | None = None
+def _has_turn_behind(walk: RoleWalk, block: Block, *, held: bool) -> bool:
+    """Whether a unit has the turn behind a block, at whose begin it has it or not: takes and passes alternate, and an
+    iteration leaves the turn where it found it."""
+    doubt = walk.findings.doubt
     for op in block.ops:
         match op:
             case IssueTakeOp():
-                if taken is not None:
-                    walk.findings.doubt("takes a turn of issue again before it was passed on", op)
-                taken = op
+                if held:
+                    doubt("takes a turn of issue again before it was passed on", op)
+                held = True
             case IssuePassOp():
-                if taken is None:
-                    walk.findings.doubt("passes on a turn of issue that was not taken", op)
-                taken = None
+                if not held:
+                    doubt("passes on a turn of issue that was not taken", op)
+                held = False
+            case ac.LoopOp() | ac.TilesOp() | ac.GroupTilesOp():
+                ordered = [each for each in op.walk() if isinstance(each, _Turn)]
+                if held and not _hands_on(op, ordered):
+                    doubt("between a turn of issue and its passing on", op)
+                if ordered and _has_turn_behind(walk, op.body.block, held=held) is not held:
+                    doubt("an iteration ends with a turn of issue otherwise than it begins", op)
             case _:
-                if taken is not None and not isinstance(op, _ISSUES):
-                    walk.findings.doubt("between a turn of issue and its passing on", op)
-    if taken is not None:
-        walk.findings.doubt("takes a turn of issue that is never passed on", taken)
+                if held and not isinstance(op, _WITH_THE_TURN):
+                    doubt("between a turn of issue and its passing on", op)
+    return held
+
+
+def _hands_on(loop: Operation, ordered: Sequence[Operation]) -> bool:
+    """Whether each iteration of a loop hands the turn to the next, with nothing between the loop and the take before it
+    or the pass behind it. ordered: the takes and passes inside."""
+    between = isinstance(loop.prev_op, IssueTakeOp) and isinstance(loop.next_op, IssuePassOp)
+    return isinstance(loop, ac.LoopOp) and between and all(each.parent_op() is loop for each in ordered)
+
+
+def wait_with_the_turn(walk: RoleWalk) -> None:
+    """Of a role that was walked: what a unit releases while it has the turn comes after all that it waits for then."""
+    if not walk.role.operations.of(IssueTakeOp):
+        return
+    summary = walk.summary
+    for number, event in enumerate(summary.events):
+        if event.kind == "wait":
+            continue
+        here, following = _later_waits(walk, event.op)
+        summary.events[number] = replace(event, waited=waited_also(event.waited, here), handed_on=following)
+
+
+def _later_waits(walk: RoleWalk, signal: Operation) -> tuple[_Sides, _Sides]:
+    """The rings and sides for which a unit waits between a signal and the pass of the turn that it has there: in the
+    same iteration, and in the next one, where the turn is handed to that."""
+    block = signal.parent_block()
+    before = next((op for op in _others(signal, ahead=False) if isinstance(op, _Turn)), None)
+    after = next((op for op in _others(signal, ahead=True) if isinstance(op, _Turn)), None)
+    if block is None or not (isinstance(before, IssueTakeOp) or isinstance(after, IssuePassOp)):
+        return (), ()
+    following = _waits(walk, block.ops) if after is None else ()
+    return _waits(walk, _others(signal, ahead=True)), following
+
+
+def _waits(walk: RoleWalk, ops: Iterable[Operation]) -> _Sides:
+    """Those for which operations wait up to the first pass."""
+    waits = [op for op in takewhile(_keeps_turn, ops) if isinstance(op, ac.BarrierWaitOp)]
+    rings = [(walk.ring_of(op, op.ring), op.side.data) for op in waits]
+    return tuple((ring.name, side) for ring, side in rings if ring is not None)
+
+
+def _keeps_turn(op: Operation) -> bool:
+    return not isinstance(op, IssuePassOp)
+
+
+def _others(op: Operation, *, ahead: bool) -> Iterator[Operation]:
+    """The operations of the same block behind one, or those before it, the nearest first."""
+    while (following := op.next_op if ahead else op.prev_op) is not None:
+        yield following
+        op = following
 
 
 def _check_barriers(walk: RoleWalk, start: IssueOrderStartOp) -> None:

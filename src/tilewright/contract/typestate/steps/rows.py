@@ -6,6 +6,14 @@ meet at a barrier of the CTA and in words of shared memory that each fold has fo
 and then read: nothing else need be shown than that a unit is then the whole CTA, that none leaves before it has met the
 others (there are as many CTAs as rows), and that the buffer has the words.
 
+A unit may be all threads of a cluster. Then each CTA has the words of all, and what the operation stands for orders
+them by barriers of one phase, one for each fold, that end when the words of all warps have come: all CTAs have begun
+before the first word is written, and none ends before the last has come to it. So what must be shown is that a cluster
+has one row, that all its threads come, and that the buffer has the barriers too.
+
+Elements that wait in shared memory between walks are copied, awaited and read by one and the same thread: the buffer
+must have room for all of the row's strips, and be used by nothing else.
+
 Not shown here: that what is folded is every point of the row, once; the text's stores are proved to cover their arrays,
 and values are compared on the machine. Checked by: tests/contract/typestate/steps/test_row_steps.py.
 """
@@ -19,39 +27,44 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import parse_element
 from tilewright.base.size import Size, ceil_div, product
-from tilewright.contract.typestate.program import integers
+from tilewright.contract.typestate.claims import FoldClaim
+from tilewright.contract.typestate.program import Buffer, Kernel, integers
 from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import rows_of
 from tilewright.ir.function import ARG_REDUCERS, REDUCERS
-from tilewright.ir.rows import RowDecision
+from tilewright.ir.rows import BARRIER_BYTES, RowDecision
 from tilewright.ir.sizes import sizes_of
 
 _VECTOR_BYTES = 16
 """What one thread loads or stores at once at most (PTX ISA, ld and st: vectors of 128 bits)."""
+_COPIED_BYTES = (4, 8, 16)
+"""By one cp.async (PTX ISA)."""
 _LANES = 32
 _WORD_BYTES = 4
 
 
 def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     """Doubt or refute an op whose units share rows, where it breaks a rule."""
-    assert op.rows is not None
-    try:
-        row = rows_of(op.rows)
-    except (KeyError, TypeError):
+    row = _row_of(op)
+    if row is None:
         walk.findings.doubt("shares rows in a way that is not understood", op)
         return
     whole = row.threads % _LANES == 0 or (row.threads < _LANES and row.threads & row.threads - 1 == 0)
-    if min(row.run, row.pieces, row.threads) < 1 or not whole or row.run & row.run - 1 or op.transpose is not None:
+    least = min(row.run, row.pieces, row.threads, row.ctas)
+    whole &= least >= 1 and row.threads % row.ctas == 0 and (row.ctas == 1 or row.cta_threads % _LANES == 0)
+    if least < 1 or not whole or row.run & row.run - 1 or op.transpose is not None:
         walk.findings.doubt("shares rows in a way that is not understood", op)
         return
     threads, extents = walk.kernel.block_threads, sizes_of(op.extents)
     rows, ctas = product(extents[:-1]), sizes_of(walk.kernel.op.grid)[0]
     (length,) = fixed(ArrayAttr([op.extents.data[-1]]), op, walk.findings)
     units = threads // row.threads
-    if walk.role.unit != "warp32" or walk.role.threads != threads or threads % row.threads:
+    if walk.role.unit != "warp32" or walk.role.threads != threads or threads % row.cta_threads:
         walk.findings.doubt(f"rows are dealt to units of {row.threads} threads, of which the CTA has no number", op)
+    elif row.ctas > 1:
+        _require_cluster(walk, op, row, ctas, rows)
     elif not _are_enough(ctas, units, rows):
         walk.findings.doubt(f"{rows} rows for {units} units in each of {ctas} CTAs", op)
     elif threads == row.threads and ctas != rows:
@@ -63,7 +76,16 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     if not row.streamed and row.strip < length + row.most_before:
         walk.findings.doubt(f"rows of {length} points are held by units that hold {row.strip}", op)
     _require_words(walk, op, row)
+    _require_room(walk, op, row, length)
     _require_vectors(walk, op, row, length)
+
+
+def _row_of(op: ac.ElementwiseOp) -> RowDecision | None:
+    """None where it has none, or none that is understood."""
+    try:
+        return rows_of(op.rows) if op.rows is not None else None
+    except (KeyError, TypeError):
+        return None
 
 
 def _are_enough(ctas: Size, units: int, rows: Size) -> bool:
@@ -71,6 +93,41 @@ def _are_enough(ctas: Size, units: int, rows: Size) -> bool:
     if isinstance(ctas, int) and isinstance(rows, int):
         return ctas * units >= rows
     return ctas == ceil_div(rows, units)
+
+
+def _require_cluster(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, ctas: Size, rows: Size) -> None:
+    """Doubt units that are not all threads of a cluster, each cluster of which has one row."""
+    threads, cluster = walk.kernel.block_threads, integers(walk.kernel.op.cluster)
+    if cluster != (row.ctas, 1, 1) or row.cta_threads != threads:
+        walk.findings.doubt(f"rows are dealt to {row.ctas} CTAs of {row.cta_threads} threads, which no cluster has", op)
+    elif ctas != product((rows, row.ctas)):
+        walk.findings.doubt(f"{rows} rows for {ctas} CTAs, {row.ctas} of which take one", op)
+    elif op.parent_op() is not walk.role.op:
+        walk.findings.doubt("words of partial results would be written again before all have read them", op)
+    elif not any(isinstance(inner, ac.FoldOp | ac.ArgFoldOp) for inner in op.body.block.ops):
+        walk.findings.doubt("a cluster that arrives and never waits, as nothing is folded", op)
+
+
+def fold_claims(kernel: Kernel) -> tuple[FoldClaim, ...]:
+    """What a run of the text must show of folds across clusters."""
+    found: list[FoldClaim] = []
+    for op in kernel.operations.of(ac.ElementwiseOp):
+        row = _row_of(op)
+        buffer = kernel.declared.get(op.through[0]) if op.through else None
+        if row is None or row.ctas == 1 or not isinstance(buffer, Buffer):
+            continue
+        words = [_words_of(inner) for inner in op.body.block.ops if isinstance(inner, ac.FoldOp | ac.ArgFoldOp)]
+        begin = buffer.address + len(words) * BARRIER_BYTES
+        for number, each in enumerate(words):
+            end = begin + each * (row.threads // _LANES) * _WORD_BYTES
+            found.append(FoldClaim(buffer.address + number * BARRIER_BYTES, (begin, end)))
+            begin = end
+    return tuple(found)
+
+
+def _words_of(fold: ac.FoldOp | ac.ArgFoldOp) -> int:
+    """Of each warp: of a value that stands somewhere, its place is a second word."""
+    return 2 if isinstance(fold, ac.ArgFoldOp) else 1
 
 
 def check_fold(walk: RoleWalk, op: ac.ElementwiseOp, fold: ac.FoldOp | ac.ArgFoldOp) -> None:
@@ -85,24 +142,53 @@ def _require_words(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision) -> No
     warps = row.threads // _LANES
     if warps <= 1:
         return
-    if len(op.through) != 1:
-        walk.findings.doubt("goes through something other than one buffer", op)
+    if len(op.through) != 1 + bool(row.kept):
+        walk.findings.doubt("goes through something other than a buffer of words and one of what waits", op)
         return
     buffer = walk.buffer_of(op, op.through[0])
     if buffer is None:
         return
-    # Of a value that stands somewhere, its place is a second word.
-    kinds = [type(inner) for inner in op.body.block.ops]
-    words = kinds.count(ac.FoldOp) + 2 * kinds.count(ac.ArgFoldOp)
-    needed, size = words * warps * _WORD_BYTES, buffer.slots * buffer.slot_bytes
+    words = [_words_of(inner) for inner in op.body.block.ops if isinstance(inner, ac.FoldOp | ac.ArgFoldOp)]
+    needed, size = row.partial_bytes(len(words), sum(words)), buffer.slots * buffer.slot_bytes
     if buffer.ring:
         walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot take partial results")
     if size < needed:
         message = f"partial results take {needed} bytes, and buffer {buffer.name} has {size}"
         walk.report("AL004", op, message, against=buffer.op)
-    if buffer.address % _WORD_BYTES:
+    if buffer.address % (BARRIER_BYTES if row.ctas > 1 else _WORD_BYTES):
         walk.report("AL002", op, f"buffer {buffer.name} begins at byte {buffer.address}", against=buffer.op)
     if any(use.operation is not op for use in op.through[0].uses):
+        walk.findings.doubt(f"buffer {buffer.name} is used for something else besides", op)
+
+
+def _require_room(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, length: int) -> None:
+    """Doubt or refute a row of which elements wait where there is no room for them, or where they cannot be copied."""
+    if not row.kept:
+        return
+    if not row.streamed or not set(row.kept) <= set(row.vectors) or not op.through:
+        walk.findings.doubt("elements wait in shared memory that stay in registers, or are not copied by runs", op)
+        return
+    buffer, element_bytes, along = walk.buffer_of(op, op.through[-1]), 0, op.body.block.args[-1]
+    for inner in op.body.block.ops:
+        if not isinstance(inner, ac.ElementLoadOp):
+            continue
+        declared = walk.global_of(inner, inner.source)
+        if declared is None or declared.buffer.data not in row.kept or along not in inner.indices:
+            continue
+        element = parse_element(declared.result.type.element.data)
+        if element is None or row.run * element.bytes not in _COPIED_BYTES:
+            walk.findings.doubt(f"runs of {row.run} elements of {declared.buffer.data} are copied at once", inner)
+            return
+        element_bytes += element.bytes
+    if buffer is None:
+        return
+    needed, size = row.kept_bytes(length, element_bytes), buffer.slots * buffer.slot_bytes
+    if buffer.ring:
+        walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot take waiting elements")
+    if size < needed:
+        message = f"elements that wait take {needed} bytes, and buffer {buffer.name} has {size}"
+        walk.report("AL004", op, message, against=buffer.op)
+    if any(use.operation is not op for use in op.through[-1].uses) or op.through[-1] is op.through[0]:
         walk.findings.doubt(f"buffer {buffer.name} is used for something else besides", op)
 
 

@@ -1,58 +1,58 @@
-"""How does what a program loads lie in shared memory, in how many slots, and what keeps a tensor map from bringing it?
+"""By which tensor maps do arrays come to the slots of a walk, and what stands in the way of one?
 
-A load that goes through shared memory has a ring of slots, each with one tile of it: boxes that a tensor map brings,
-whose rows span the swizzle. Every decision of a tile asks here for the slots of its loads; which loads go so, and which
-tile is taken, is decided elsewhere (`synth.cascade.decide`).
+A slot has what a tile needs of an array: rows along one axis, of whole spans of the swizzle along another. A map's
+boxes bring it where the array has legal strides, begins at a multiple of 16 bytes and is contiguous along the axis that
+the tensor core takes. What is in the way is said in words, as the reason why the array is copied first.
 
-Not handled: operands that no tensor map describes. Checked by: tests/synth/cascade/test_decide.py, and by `legal` of
-each map.
+Not handled: arrays that threads copy. Checked by: tests/synth/cascade/test_decide.py and test_slot_maps.py.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilewright.ir.cascade import SPAN_BYTES, Lookup, SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     MapDimensions,
     axis_of,
+    cascade_axes,
     innermost_of_copy,
     is_resident,
     load_number,
     map_dimensions,
+    products_of,
+    refuse_at,
     refuse_map,
 )
 from tilewright.ir.copy_decisions import BLOCK_ROWS
-from tilewright.ir.decisions import ROWS_BYTES, RUN_BYTES
+from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, parameter_name
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
+from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.types import axes_text, read_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
-from tilewright.synth.cascade.remade import chunks_of, needed_inner, remaking, room_bytes
-from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums
+from tilewright.synth.cascade.remade import chunks_of, inner_axis, needed_inner, remaking
+from tilewright.synth.cascade.tensor_columns import slot_sums
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
-STEP_BYTES = 32
+_STEP_BYTES = 32
 """Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
 SLICE_SPANS = 1
 """Of the swizzle, that a slot has of an axis that is taken by slices."""
-_SLOTS = (4, 3, 2)
-"""Of a ring, the likelier first."""
-_AHEAD = 2
-"""Slots of what stays for a tile: one more is filled for the next."""
 _SWIZZLED_ROWS = 8
 """After which the swizzle of a slot repeats, so that boxes begin there."""
 
 
 @dataclass(frozen=True, slots=True)
-class CascadeTile:
+class WalkTile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
     consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots; pair:
     whether two CTAs compute tiles together; apart: parts of its rows and of its columns that boxes of their own
@@ -73,41 +73,66 @@ class CascadeTile:
         return self.unit_rows * (1 if self.turns else self.consumers)
 
 
-def ring_slots(
-    program: tile.ProgramOp,
-    axes: CascadeAxes,
-    brought: tuple[tile.LoadOp, ...],
-    choice: CascadeTile,
-    room: int,
-    target: Target,
-) -> tuple[SlotDecision, ...] | None:
-    """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
-    sum_slots = SUM_SLOTS if slot_sums(program, target) else 0
-
-    def fit(slots: tuple[SlotDecision, ...]) -> bool:
-        return smem_bytes(slots, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max")
-
-    for count in _SLOTS:
-        found = tuple(legal_slot(program, axes, load, choice, count, target) for load in brought)
-        if fit(found):
-            # A tile's own while the tile before it is computed, where there is room.
-            ahead = tuple(replace(each, slots=_AHEAD) if each.resident else each for each in found)
-            return ahead if fit(ahead) else found
-    return None
+def elements_of_span(brought: Sequence[tile.LoadOp]) -> int:
+    """Elements in a span of the swizzle, of the narrowest array that comes to slots."""
+    return SPAN_BYTES // _least_bytes(brought)
 
 
-def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, target: Target) -> int:
-    """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory two
-    for each slot of sums, or a barrier for each consumer, and the address."""
-    barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots if not each.joined)
-    if target.supports("tensor_memory"):
-        barriers += ((2 * sum_slots or consumers) + 1) * target.limit("mbarrier.bytes")
-    own = ROWS_BYTES + room_bytes(slots)
-    return sum(each.slots * each.slot_bytes for each in slots) + own * consumers + barriers
+def elements_of_step(brought: Sequence[tile.LoadOp]) -> int:
+    """Elements of a contracted axis that every product takes whole steps of."""
+    return _STEP_BYTES // _least_bytes(brought)
+
+
+def _least_bytes(brought: Sequence[tile.LoadOp]) -> int:
+    return min(read_type(load.tensor).element_kind.bytes for load in brought)
+
+
+def whole_columns(program: tile.ProgramOp, axis: str, target: Target) -> int:
+    """Columns of a tile that has all of an axis."""
+    unit = target.limit("tcgen05.n_step_128_rows" if slot_sums(program, target) else "product.columns_step")
+    return -(-program.extents[axis] // unit) * unit
+
+
+def check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, target: Target) -> None:
+    name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
+    if element not in DOT_ELEMENTS:
+        refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
+    inner, needed = inner_axis(load), needed_inner(program, load, target)
+    if needed not in ("", inner) and not remaking(program, cascade_axes(program), load, inner, needed, wanted)[0]:
+        refuse_map(
+            load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
+            f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
+        )  # fmt: skip
+    if name in wanted.misaligned:
+        refuse_map(
+            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
+            needed,
+        )  # fmt: skip
+
+
+def both_come_by_maps(program: tile.ProgramOp, wanted: Wanted, target: Target) -> bool:
+    """Whether tensor maps bring both operands of every product as they lie, of walks that sum products."""
+    axes, operands = cascade_axes(program), list[tile.LoadOp]()
+    for product in products_of(program):
+        held = product.held.owner
+        if not isinstance(held, tile.LoadOp):
+            return False
+        operands += [held, product.brought]
+    tiniest = tiniest_tile(operands, target)
+    return not any(
+        parameter_name(program, read_tensor(load.tensor)) in wanted.misaligned
+        or needed_inner(program, load, target) not in ("", inner_axis(load))
+        or obstacles(program, axes, load, tiniest, target)
+        for load in operands
+    )
+
+
+def tiniest_tile(brought: Sequence[tile.LoadOp], target: Target) -> WalkTile:
+    return WalkTile(1, target.limit("product.columns_step"), elements_of_span(brought))
 
 
 def legal_slot(
-    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: CascadeTile, count: int, target: Target
+    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: WalkTile, count: int, target: Target
 ) -> SlotDecision:
     broken = obstacles(program, axes, load, choice, target)
     if broken:
@@ -122,7 +147,7 @@ def legal_slot(
 
 
 def obstacles(
-    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: CascadeTile, target: Target
+    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: WalkTile, target: Target
 ) -> list[str]:
     """Why no tensor map brings a load's tiles into slots, in words; nothing where one does."""
     found = map_dimensions(load, axes)
@@ -180,7 +205,7 @@ def _slot(
     axes: CascadeAxes,
     load: tile.LoadOp,
     found: MapDimensions,
-    choice: CascadeTile,
+    choice: WalkTile,
     count: int,
     target: Target,
 ) -> SlotDecision:
@@ -188,7 +213,7 @@ def _slot(
     name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
     inner, outer = base_axis(axis_of(found.inner.where)), base_axis(axis_of(found.outer.where))
     width = element.bytes
-    span, step = SPAN_BYTES // width, STEP_BYTES // width
+    span, step = SPAN_BYTES // width, _STEP_BYTES // width
     sizes = {axes.row: choice.rows, axes.column: choice.columns, axes.streamed: choice.streamed}
     sizes |= {axis: whole_columns(program, axis, target) for axis in axes.further}
     sizes |= {axis: sizes[axis] // PAIR[0] for axis in axes.columns} if choice.pair else {}
@@ -225,9 +250,3 @@ def _slot(
         halved=next((sizes[axis] for axis in (inner, outer) if choice.pair and axis in axes.columns), 0),
         halved_dimension=int(choice.pair and outer in axes.columns),
     )  # fmt: skip
-
-
-def whole_columns(program: tile.ProgramOp, axis: str, target: Target) -> int:
-    """Columns of a tile that has all of an axis."""
-    unit = target.limit("tcgen05.n_step_128_rows" if slot_sums(program, target) else "product.columns_step")
-    return -(-program.extents[axis] // unit) * unit

@@ -1,8 +1,8 @@
-"""How consumers issue the products of a slot in order: where turns are taken and passed on, and their barriers.
+"""How consumers issue products in order: where turns are taken and passed on, and their barriers.
 
 See `ir.ac.issue_order`. A turn is a use of a named barrier by two warpgroups: bar.sync of the one whose turn it
-becomes, bar.arrive of the one before. Sources: PTX ISA, bar. Checked by: tests/lower/pipeline/test_issue_order.py, and
-`contract` on the text.
+becomes, bar.arrive of the one before. Sources: PTX ISA, bar. Checked by:
+tests/lower/distribution/test_issue_order.py, and `contract` on the text.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.build import INDEX, Build
 from tilewright.lower.ptx.lowering import Lowering
@@ -23,12 +24,12 @@ _THREADS = 256
 """Of two warpgroups."""
 
 
-def _first_barrier(d: PipelineDecisions) -> int:
+def _first_barrier(d: PipelineDecisions | CascadeDecisions) -> int:
     """After barrier 0, the CTA's, and those of the consumers, from 1 on."""
     return 1 + d.consumers
 
 
-def start_issue_order(build: Build, d: PipelineDecisions, unit: SSAValue) -> IssueOrder | None:
+def start_issue_order(build: Build, d: PipelineDecisions | CascadeDecisions, unit: SSAValue) -> IssueOrder | None:
     """Before a role's loops, where its units issue in order."""
     if not d.ordered:
         return None
@@ -40,13 +41,13 @@ def start_issue_order(build: Build, d: PipelineDecisions, unit: SSAValue) -> Iss
 
 
 def take_issue(build: Build, order: IssueOrder | None) -> None:
-    """Before a slot's product is issued, and after the slot was waited for."""
+    """Before products are issued."""
     if order is not None:
         build.add(IssueTakeOp.create(operands=[order[0]]))
 
 
 def pass_issue(build: Build, order: IssueOrder | None) -> None:
-    """As soon as a product is committed."""
+    """As soon as they are committed."""
     if order is not None:
         build.add(IssuePassOp.create(operands=[order[1]]))
 

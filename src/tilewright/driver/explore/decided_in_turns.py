@@ -1,0 +1,87 @@
+"""Does a loop decide by inputs, otherwise in some of its iterations than in others, about steps of the protocol?
+
+A loop that repeats itself was seen to do so where it decides alike in each iteration, or where another one differs.
+What several iterations decide otherwise, one behind the other or as the loop ends, leaves groups of copies that are not
+committed, barriers that are not met, fences that are missing: state that is no register, so that no launch that was
+made shows what they leave together. So what each iteration decides by another expression must follow how often the
+loop, or one inside it, iterates: each comparison in it that is not the same in all iterations is one of a counter with
+what bounds such a loop, or with a number more or less (`i + 2 < n`, where the loop ends at `max(n, 1)`). How that turns
+out near the end was seen after each number of iterations that stands for others. Anything else is a reason for unknown:
+a counter that meets another number, bits of a number, words of memory that each iteration reads anew.
+
+Not handled: loops inside that iterate by another bound in each iteration. Source: bounded unrolling. Checked by:
+tests/coverage_attacks/test_successive_iterations.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from tilewright.base.span import Span
+from tilewright.driver.explore.behind_loops import sum_of
+from tilewright.driver.explore.counted_barriers import Decisions
+from tilewright.driver.explore.exploration import Exploration, Tried
+from tilewright.driver.explore.missing import Missing, cut
+from tilewright.driver.explore.reachable import Undecided
+from tilewright.driver.explore.unequal_loops import bound_of
+from tilewright.machine.symbolic.expression import Applied, Input, Node, Not, rendered
+
+_CONNECTIVES = ("and", "or", "xor", "not", "mov")
+
+
+def decided_in_turns(
+    exploration: Exploration, chosen: Sequence[Tried], loops: Sequence[int], positions: Collection[int],
+    name: Callable[[Input], str],
+) -> list[Missing]:  # fmt: skip
+    """Decisions of several iterations that may come together in loops that repeat themselves. positions: the
+    instructions of the protocol."""
+    flow = exploration.ways.flow
+    decisions = Decisions(flow, chosen)
+    # Of what no launch executes, it is asked elsewhere whether one may.
+    executed = frozenset[int]().union(*(tried.judged.covered for tried in chosen)).intersection(positions)
+    about = frozenset[Span](flow.instructions[at].span for at in executed)
+    found: list[Missing] = []
+    for loop in loops:
+        ends = {_number_in(each) for each in decisions.ends(loop)}
+        for place, known in decisions.places.items():
+            inside = flow.block_of[place[0]] in flow.loops[loop].blocks
+            nodes = {each.node.number: each.node for each, _ in known.values() if each.kind != "value"}
+            if len(nodes) < 2 or not inside or decisions.about(place).isdisjoint(about):
+                continue
+            parts = [set(_parts(each)) for each in nodes.values()]
+            always = set[Node].intersection(*parts)
+            for part in set[Node].union(*parts) - always:
+                bound = bound_of(part)
+                if bound is None or _number_in(bound) not in ends:
+                    said = f"what iterations decide by {cut(rendered(part, name))} and others was not tried together"
+                    found.append(Missing(place[0], said, ("turns", loop, place), Undecided))
+                    break
+    return found
+
+
+def _number_in(bound: Node) -> Node:
+    """What a bound is computed from: without what is added to it, and without the least or the most that it may be."""
+    while True:
+        bound, _ = sum_of(bound)
+        inner = [each for each in bound.sources if isinstance(each, Node)]
+        limits = isinstance(bound.operation, Applied) and bound.operation.instruction.row in ("min", "max")
+        if not limits or len(inner) != 1:
+            return bound
+        (bound,) = inner
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    """What a predicate connects: comparisons, and whatever else it is made of."""
+    operation = node.operation
+    connects = isinstance(operation, Not) or (
+        isinstance(operation, Applied) and operation.instruction.row in _CONNECTIVES
+    )
+    compares = isinstance(operation, Applied) and operation.instruction.row == "setp"
+    if compares and len(node.sources) == 3 and isinstance(node.sources[2], Node):
+        yield from _parts(node.sources[2])
+    if not connects:
+        yield node
+        return
+    for each in node.sources:
+        if isinstance(each, Node):
+            yield from _parts(each)

@@ -1,0 +1,296 @@
+"""How many threads of how many CTAs share a row, and where do its elements wait between walks?
+
+Where a warp, or a part of one, holds a row in a few runs of each thread, it takes it. Longer rows have these forms:
+
+- in registers, of one CTA or of a cluster's, so many threads that each holds a few runs;
+- in shared memory, of one CTA or of a cluster's, walked by strips: what more than one walk needs waits there;
+- nowhere: each walk reads the row anew.
+
+The quickest by `row_time` is taken; of equally quick ones the first, as listed here, with the fewest CTAs.
+
+Checked by: tests/lower/points/test_rows.py and tests/synth/store/test_row_choice.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.ir import Operation
+
+from tilewright.base.error import TilewrightError
+from tilewright.ir.rows import BUFFER_BYTES, COSTLY, RowDecision
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.facts import loads, parameter_name, reductions, stores
+from tilewright.ir.tile.gather import read_tensor
+from tilewright.ir.tile.narrow import is_simplified
+from tilewright.ir.tile.reduce import ArgReduceOp
+from tilewright.ir.tile.types import read_type, tensor_type, value_type
+from tilewright.synth.store.row_time import RowForm, RowWork, row_cycles
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
+
+_WARP_THREADS = 32
+_WORD_BYTES = 4
+_PIECES_OF_WARP = 4
+"""Runs of each thread up to which a warp, or a part of one, takes a row by itself."""
+_PIECES_OF_CUT = 5
+"""The same where ends of rows cut runs: what threads do there the others of their warp wait for, so that the more rows
+a warp takes, the better."""
+_SINGLES_OF_WARP, _SINGLES_MOST = 8, 32
+"""The same, and the most, where elements are taken one by one."""
+_LEAST_LANES = 4
+SHORT_THREADS = 128
+"""Of a CTA whose warps, or parts of them, take a row each."""
+_PIECES = (4, 3, 2, 1, 5, 6, 7, 8)
+"""Runs of each thread of a CTA, the likelier first: many loads of a thread are on their way at once."""
+_THREADS_LEAST, _THREADS_USUAL, _THREADS_MOST = 128, 256, 512
+_STREAMING_THREADS = 1024
+_STREAMED_ELEMENTS = 16
+"""Of a strip, in one thread."""
+_KEEPING_THREADS = (512, 256, 128, 1024)
+_ENOUGH_THREADS = 512
+"""Of a multiprocessor: four warps for each of its schedulers keep it busy."""
+_OTHER_REGISTERS = 30
+"""Of a thread, for addresses and what is computed of one run at a time, where there is room for them."""
+_STREAMING_REGISTERS = 40
+"""Of a thread that holds one strip."""
+_NARROW_BYTES = 2
+"""Of a result that shows no error of 2^-18 of it."""
+_CLUSTERS = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a program's rows are: the axis, points that units cover, of how many neighbours a run is, which arrays are
+    reached so, and whose vectors runs follow; narrow: as `RowDecision` has it."""
+
+    axis: str
+    rows: int
+    covered: int
+    run: int
+    vectors: tuple[str, ...]
+    shifted: str
+    narrow: int
+
+
+def chosen(program: tile.ProgramOp, shared: Shared, target: Target, wanted: Wanted) -> RowDecision:
+    """The quickest of the forms that are not ruled out."""
+    uses = _uses(program, shared)
+    lanes = 1 << (-(-shared.covered // (shared.run * _pieces_of_warp(shared))) - 1).bit_length()
+    if shared.run == 1 and shared.covered <= _WARP_THREADS * _SINGLES_MOST:
+        lanes = min(lanes, _WARP_THREADS)
+    if (wanted.row_threads or lanes) <= _WARP_THREADS and wanted.row_ctas in (None, 1) and not wanted.row_kept:
+        threads = wanted.row_threads or _spread(max(lanes, _LEAST_LANES), shared, shared.rows, target)
+        return _held(shared, threads, 1)
+    work = RowWork(
+        shared.rows, program.extents[shared.axis], uses.read_bytes, uses.stored_bytes, uses.walks, uses.meetings,
+        uses.vectors, uses.loose,
+    )  # fmt: skip
+    forms = [each for each in _forms(program, shared, uses, target, wanted) if _is_asked_for(each[0], wanted)]
+    if not forms:
+        asked = f"{wanted.row_threads or 'any'} threads of {wanted.row_ctas or 'any'} CTAs"
+        raise TilewrightError(
+            f"no rows of {program.extents[shared.axis]} by {asked}", remedy="leave the choice to the compiler"
+        )
+    return min(forms, key=lambda form: row_cycles(work, form[1], target))[0]
+
+
+def _pieces_of_warp(shared: Shared) -> int:
+    """Runs of each thread up to which a warp, or a part of one, takes a row by itself."""
+    if shared.run == 1:
+        return _SINGLES_OF_WARP
+    return _PIECES_OF_CUT if shared.shifted else _PIECES_OF_WARP
+
+
+def _is_asked_for(row: RowDecision, wanted: Wanted) -> bool:
+    return (
+        wanted.row_ctas in (None, row.ctas)
+        and wanted.row_threads in (None, row.cta_threads)
+        and (wanted.row_kept is None or wanted.row_kept == bool(row.kept))
+    )
+
+
+def _forms(
+    program: tile.ProgramOp, shared: Shared, uses: _Uses, target: Target, wanted: Wanted
+) -> Iterator[tuple[RowDecision, RowForm]]:
+    """Every form with what it takes; last the one that is always possible."""
+    most_registers = target.limit("thread.registers_max")
+    clusters = [each for each in _CLUSTERS if each <= target.limit("cluster.ctas_max")]
+    for ctas in clusters:
+        part = -(-shared.covered // ctas)
+        if part < _THREADS_LEAST * shared.run and ctas > 1 and not wanted.row_ctas:
+            break
+        few = _threads_of_cta(part, shared.run)
+        many = _spread(few, replace(shared, covered=part), shared.rows * ctas, target)
+        for threads in [wanted.row_threads] if wanted.row_threads else dict.fromkeys((few, many)):
+            row = _held(shared, threads, ctas)
+            waiting = row.pieces * row.run * uses.registers
+            if waiting > min(most_registers, target.limit("multiprocessor.registers") // threads) - _OTHER_REGISTERS:
+                continue
+            yield row, RowForm(threads, 1, ctas, math.ceil(waiting) + _OTHER_REGISTERS, _partial_bytes(program, row), 1)
+    streamed = replace(
+        _held(shared, _STREAMING_THREADS, 1), streamed=1, pieces=max(1, _STREAMED_ELEMENTS // shared.run)
+    )
+    for ctas in clusters if uses.kept else ():
+        for threads in [wanted.row_threads] if wanted.row_threads else _KEEPING_THREADS:
+            row = replace(streamed, threads=threads * ctas, ctas=ctas, kept=uses.kept)
+            size = row.kept_bytes(program.extents[shared.axis], uses.kept_bytes) + _partial_bytes(program, row)
+            whole = wanted.row_kept or row.strip < 2 * shared.covered
+            if whole and size <= target.limit("cta.shared_bytes_max"):
+                strips = -(-shared.covered // row.strip)
+                yield row, RowForm(threads, 1, ctas, _STREAMING_REGISTERS, size, 1, strips)
+    strips, size = -(-shared.covered // streamed.strip), _partial_bytes(program, streamed)
+    yield streamed, RowForm(_STREAMING_THREADS, 1, 1, _STREAMING_REGISTERS, size, uses.walks, strips)
+
+
+def _held(shared: Shared, threads: int, ctas: int) -> RowDecision:
+    """A row in registers of `threads` of each CTA."""
+    pieces = -(-shared.covered // (threads * ctas * shared.run))
+    return RowDecision(
+        shared.axis, threads * ctas, shared.run, pieces, 0, shared.vectors, shifted=shared.shifted, ctas=ctas,
+        narrow=shared.narrow,
+    )  # fmt: skip
+
+
+def _partial_bytes(program: tile.ProgramOp, row: RowDecision) -> int:
+    """Shared memory of a CTA's folds, up to where what waits begins."""
+    folds = reductions(program)
+    size = row.partial_bytes(len(folds), sum(2 if isinstance(op, ArgReduceOp) else 1 for op in folds))
+    return -(-size // BUFFER_BYTES) * BUFFER_BYTES
+
+
+def _threads_of_cta(length: int, run: int) -> int:
+    """So many that the last strip is as full as can be."""
+    choices = [-(-length // (run * pieces * _WARP_THREADS)) * _WARP_THREADS for pieces in _PIECES]
+    fitting = [threads for threads in choices if _THREADS_LEAST <= threads <= _THREADS_USUAL]
+    return min(fitting, key=lambda threads: -length % (threads * run), default=_THREADS_MOST)
+
+
+def _spread(threads: int, shared: Shared, parts: int, target: Target) -> int:
+    """Threads of a unit: of so few rows, or parts of them, that multiprocessors idle, more, up to one for each run."""
+    runs = -(-shared.covered // shared.run)
+    enough = target.limit("device.multiprocessors") * _ENOUGH_THREADS // parts
+    most = min(-(-runs // _WARP_THREADS) * _WARP_THREADS, enough, target.limit("cta.threads_max"))
+    if most < SHORT_THREADS:
+        # A warp at most, or units of several would share a CTA, and its barrier.
+        return max(threads, min(_WARP_THREADS, 1 << max(0, most.bit_length() - 1)))
+    # Whole warps with the fewest runs for each thread, no wider than these need.
+    pieces = -(-runs // (most // _WARP_THREADS * _WARP_THREADS))
+    return max(threads, -(-runs // (pieces * _WARP_THREADS)) * _WARP_THREADS)
+
+
+# ---------------------------------------------------------------- what walks need
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """walks: over a row; meetings: of the threads that share one, folds that do not wait for each other at once;
+    read_bytes, stored_bytes: of one point, of arrays of which each row has a part; registers: of a point that waits
+    from one walk to the next; kept: parameters that more than one walk needs, each row its own part of them, in
+    vectors, with the bytes of a point of them; vectors: arrays that all rows share;
+    loose: those that are not reached by runs."""
+
+    walks: int
+    meetings: int
+    read_bytes: int
+    stored_bytes: int
+    registers: float
+    kept: tuple[str, ...]
+    kept_bytes: int
+    vectors: int
+    loose: int
+
+
+def _uses(program: tile.ProgramOp, shared: Shared) -> _Uses:
+    along = [op for op in loads(program) if shared.axis in map(base_axis, read_type(op.tensor).axis_names)]
+    folds: set[Operation] = set(reductions(program))
+    levels = _levels(program)
+    ends: dict[int, list[Operation]] = {}
+    for op in folds:
+        ends.setdefault(levels[op] - 1, []).append(op)
+    stored = [op for op in stores(program) if shared.axis in tensor_type(op.tensor).axis_names]
+    for op in stored:
+        ends.setdefault(levels[op], []).append(op)
+    walks = [ends[level] for level in sorted(ends)]
+    # In registers, what costs much is computed once.
+    computed: set[Operation] = set()
+    registers = 0.0
+    for walk in walks:
+        needed = _behind(walk, folds | computed)
+        registers = max(registers, sum(_words(program, op, along, computed, shared) for op in needed))
+        computed |= {op for op in needed if _is_costly(op, shared)}
+    anew = [_behind(walk, folds) for walk in walks]
+    own = [op for op in along if len(read_type(op.tensor).axis_names) > 1]
+    kept = [
+        op
+        for op in own
+        if sum(op in walk for walk in anew) > 1 and parameter_name(program, read_tensor(op.tensor)) in shared.vectors
+    ]
+    return _Uses(
+        walks=len(walks),
+        meetings=len({levels[op] for op in folds}),
+        read_bytes=sum(read_type(op.tensor).element_kind.bytes for op in own),
+        stored_bytes=sum(tensor_type(op.tensor).element_kind.bytes for op in stored),
+        registers=registers,
+        kept=tuple(dict.fromkeys(parameter_name(program, read_tensor(op.tensor)) for op in kept)),
+        kept_bytes=sum(read_type(op.tensor).element_kind.bytes for op in kept),
+        vectors=len(along) - len(own),
+        loose=sum(parameter_name(program, read_tensor(op.tensor)) not in shared.vectors for op in along),
+    )
+
+
+def _words(
+    program: tile.ProgramOp, op: Operation, along: Sequence[tile.LoadOp], computed: set[Operation], shared: Shared
+) -> float:
+    """Of a point, in which what an operation gives waits for a walk: loads do, and what an earlier one computed."""
+    if isinstance(op, tile.LoadOp) and op in along:
+        if parameter_name(program, read_tensor(op.tensor)) in shared.vectors:
+            return read_type(op.tensor).element_kind.bytes / _WORD_BYTES
+        # Runs that begin anywhere in their array's vectors are loaded where they are needed.
+        return 0.0 if shared.shifted else 1.0
+    return float(op in computed)
+
+
+def _is_costly(op: Operation, shared: Shared) -> bool:
+    return (
+        isinstance(op, tile.UnaryOp | tile.BinaryOp)
+        and op.function.data in COSTLY
+        and not (shared.narrow and is_simplified(op, shared.axis))
+        and shared.axis in value_type(op.result).axis_names
+    )
+
+
+def has_narrow_results(program: tile.ProgramOp, axis: str) -> bool:
+    """Whether something along the rows is simplified where results do not show it, and no others follow of it."""
+    widths = [
+        tensor_type(op.tensor).element_kind.bytes
+        for op in stores(program)
+        if any(is_simplified(each, axis) for each in _behind([op], set()))
+    ]
+    return max(widths, default=_NARROW_BYTES + 1) <= _NARROW_BYTES
+
+
+def _levels(program: tile.ProgramOp) -> dict[Operation, int]:
+    """How many folds, one waiting for the other, each operation waits for; a fold for itself too."""
+    found: dict[Operation, int] = {}
+    folds = set(reductions(program))
+    for op in program.walk():
+        before = [found.get(each.owner, 0) for each in op.operands if isinstance(each.owner, Operation)]
+        found[op] = max(before, default=0) + (op in folds)
+    return found
+
+
+def _behind(ends: Sequence[Operation], known: set[Operation]) -> set[Operation]:
+    """What these are computed from, up to what is known, which is among it."""
+    found: set[Operation] = set()
+    open_ = [operand.owner for op in ends for operand in op.operands]
+    while open_:
+        op = open_.pop()
+        if isinstance(op, Operation) and op not in found:
+            found.add(op)
+            if op not in known:
+                open_ += [operand.owner for operand in op.operands]
+    return found

@@ -1,0 +1,65 @@
+"""Which form rows take: where they wait, and how many CTAs share one."""
+
+import pytest
+from examples.rows import argmax, layer_norm, quantize, rms_norm, softmax
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.rows import RowDecision
+from tilewright.ir.tile.facts import the_program
+from tilewright.synth.decide import Wanted, decide
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
+
+
+def row_of(
+    kernel, rows: int, length: int, wanted: Wanted | None = None, element=Element.BF16, on=HOPPER
+) -> RowDecision:
+    elements = {each.name: each.element or element for each in kernel.parameters}
+    module = trace(kernel, {"M": rows, "N": length}, elements)
+    (row,) = decide(the_program(module), on, wanted).rows
+    return row
+
+
+@pytest.mark.parametrize("kernel", [softmax, layer_norm, rms_norm, quantize], ids=lambda each: each.name)
+def test_rows_are_read_once_up_to_what_a_cluster_holds(kernel):
+    for length in (1000, 8192, 38139, 57000, 65536, 131072, 262144, 1_000_000):
+        row = row_of(kernel, 500, length)
+        assert row.kept == ("x",) or not row.streamed, length
+        assert row.kept_bytes(length, 2) <= HOPPER.limit("cta.shared_bytes_max")
+
+
+def test_rows_that_no_cluster_holds_are_read_anew():
+    row = row_of(softmax, 3, 4_000_000)
+    assert row.streamed and not row.kept and row.ctas == 1
+
+
+def test_a_row_of_one_walk_waits_nowhere():
+    for length in (4096, 50257, 262144):
+        assert not row_of(argmax, 500, length).kept
+
+
+def test_few_rows_are_shared_by_more_threads():
+    assert row_of(quantize, 9, 29120).threads > row_of(quantize, 9000, 29120).threads
+    assert row_of(rms_norm, 3, 248512).ctas > row_of(rms_norm, 3, 20000).ctas > 1
+
+
+def test_short_rows_are_a_warps_or_less():
+    for length in (64, 97, 185, 333, 515, 1000):
+        assert row_of(softmax, 5000, length).threads <= 32
+        assert row_of(quantize, 5000, length).ctas == 1
+
+
+def test_forms_that_are_asked_for():
+    row = row_of(softmax, 64, 8192, Wanted(row_threads=256, row_ctas=4, row_kept=True))
+    assert (row.cta_threads, row.ctas, row.kept) == (256, 4, ("x",))
+    row = row_of(softmax, 64, 8192, Wanted(row_threads=128, row_ctas=2, row_kept=False))
+    assert (row.cta_threads, row.ctas, row.kept, row.streamed) == (128, 2, (), 0)
+    with pytest.raises(TilewrightError, match="no rows of 8192 by 128 threads of 3 CTAs"):
+        row_of(softmax, 64, 8192, Wanted(row_threads=128, row_ctas=3))
+
+
+def test_a_target_of_which_nobody_measured_rows_has_estimates():
+    assert row_of(softmax, 500, 65536, on=target("sm_100a")).kept == ("x",)

@@ -1,0 +1,48 @@
+"""The model of rows: what fits a multiprocessor, and which form it holds for quicker."""
+
+import math
+
+from tilewright.synth.store.row_time import RowForm, RowWork, resident_ctas, row_cycles
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
+SOFTMAX = RowWork(rows=4096, length=32768, read_bytes=2, stored_bytes=2, walks=3, meetings=2)
+
+
+def form(threads=512, ctas=1, registers=40, shared_bytes=1024, readings=1, units=1) -> RowForm:
+    return RowForm(threads, units, ctas, registers, shared_bytes, readings)
+
+
+def test_ctas_of_a_multiprocessor():
+    """CUDA's occupancy calculator gives the same: 64 Ki registers in units of 256 for a warp, 2048 threads, 32 CTAs,
+    228 KiB of shared memory, of which each CTA takes 1 KiB more."""
+    assert resident_ctas(form(threads=512, registers=32), HOPPER) == 4
+    assert resident_ctas(form(threads=512, registers=33), HOPPER) == 3
+    assert resident_ctas(form(threads=128, registers=16), HOPPER) == 16
+    assert resident_ctas(form(threads=32, registers=16), HOPPER) == 32
+    assert resident_ctas(form(shared_bytes=64 * 1024), HOPPER) == 3
+    assert resident_ctas(form(shared_bytes=227 * 1024), HOPPER) == 1
+    assert resident_ctas(form(shared_bytes=228 * 1024), HOPPER) == 0
+    assert resident_ctas(form(threads=1024, registers=65), HOPPER) == 0
+
+
+def test_what_does_not_fit_is_never_chosen():
+    assert math.isinf(row_cycles(SOFTMAX, form(shared_bytes=228 * 1024), HOPPER))
+
+
+def test_no_form_is_quicker_than_memory():
+    rate = HOPPER.limit("device.dram_bytes_per_second") / HOPPER.limit("device.clock_hertz")
+    least = 4 * 4096 * 32768 / rate
+    for each in (form(), form(ctas=4), form(shared_bytes=64 * 1024), form(registers=128)):
+        assert row_cycles(SOFTMAX, each, HOPPER) >= 0.999 * least
+
+
+def test_three_ctas_that_wait_in_shared_memory_beat_one_in_registers():
+    kept = row_cycles(SOFTMAX, form(shared_bytes=64 * 1024), HOPPER)
+    assert kept < row_cycles(SOFTMAX, form(registers=84, threads=512), HOPPER)
+    assert kept < row_cycles(SOFTMAX, form(threads=1024, readings=3), HOPPER)
+
+
+def test_few_rows_are_quicker_in_clusters():
+    few = RowWork(rows=9, length=29120, read_bytes=2, stored_bytes=1, walks=2, meetings=1)
+    assert row_cycles(few, form(ctas=8, threads=256), HOPPER) < row_cycles(few, form(threads=1024), HOPPER)
