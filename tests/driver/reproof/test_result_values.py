@@ -19,7 +19,7 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
 from tilewright.ir.tile.facts import the_program
-from tilewright.lower.cascade import slot_product
+from tilewright.lower.cascade import consumer
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
@@ -112,7 +112,7 @@ def test_another_expression_is_found(kernel: Kernel, edit: Callable[[ModuleOp], 
 
 def test_a_lowering_that_exchanges_weights_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """No access, barrier or product tells: the text is proved in all other respects."""
-    kept = slot_product.sums_of_walk
+    kept = consumer.sums_of_walk
 
     def exchanged(*arguments: object) -> object:
         found = kept(*arguments)  # pyright: ignore[reportArgumentType]
@@ -121,7 +121,7 @@ def test_a_lowering_that_exchanges_weights_is_refuted(monkeypatch: pytest.Monkey
     verdicts: list[object] = []
     for broken in (False, True):
         if broken:
-            monkeypatch.setattr(slot_product, "sums_of_walk", exchanged)
+            monkeypatch.setattr(consumer, "sums_of_walk", exchanged)
         program, module = lowered(gated)
         verdicts.append(reproof.reprove(program, lower_to_ptx([module], "sm_90a"), "sm_90a", "gated"))
     assert isinstance(verdicts[0], Proven) and isinstance(verdicts[1], Refuted)
