@@ -35,6 +35,7 @@ from bench.gemm_suites import Product
 from bench.moe_shapes import CASES as LAYERS
 from bench.moe_shapes import Grouped
 from bench.record import write
+from bench.tile_names import by_tile_names
 
 GOAL_SECONDS = 1.0
 """For all but ptxas."""
@@ -172,7 +173,6 @@ def ours(work: _Work) -> dict[str, Any]:
     from bench.our_products import arguments_of
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile.compile import compile_kernel
-    from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.assemble import assemble
 
     case = work.case
@@ -189,10 +189,10 @@ def ours(work: _Work) -> dict[str, Any]:
     assembling = [_seconds(lambda: assemble(compiled.ptx, "sm_90a")) for _ in range(3)]
     row["ptxas"] = statistics.median(assembling)
     row["wall"] = statistics.median(_seconds(lambda: compile_kernel(kernel, **options)) for _ in range(3))
-    decided = compiled.decisions
-    if isinstance(decided, PipelineDecisions):
-        row["tile"] = [decided.tile_m, decided.tile_n, decided.tile_k]
-        row["streamed"] = decided.streamed
+    decided = by_tile_names(compiled.bundle().decisions)
+    if "tile_m" in decided:
+        row["tile"] = [decided[name] for name in ("tile_m", "tile_n", "tile_k")]
+        row["streamed"] = decided["streamed"]
     if work.optimum:
         options["wanted"] = replace(options["wanted"], schedule="optimal")
         solved = compile_kernel(kernel, **options, assembled=False)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from bench.tile_names import by_tile_names
 from bench.tile_runs import choice
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Parts:
     @staticmethod
     def of(decisions: Mapping[str, object]) -> Parts:
         """Of a bundle's decisions."""
-        d = cast("Mapping[str, int]", decisions)
+        d = cast("Mapping[str, int]", by_tile_names(decisions))
         registers = d["launch_registers"] * 128 * (1 + d["consumers"])
         resident = 2 if d["smem_bytes"] <= _HALF_OF_SHARED and registers <= _HALF_OF_REGISTERS else 1
         return Parts(

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from bench.interleaved import captured, replay_milliseconds, sets_for
 from bench.long_sum_fit import fit
 from bench.record import write
+from bench.tile_names import by_tile_names
 
 if TYPE_CHECKING:
     from tilewright.ir.decisions import PipelineDecisions
@@ -236,7 +237,7 @@ def _build(work: tuple[Sum, Wish]) -> Built | str:
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
-    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.synth.cost.product_kernel import is_summed
     from tilewright.synth.cost.time_model import predicted_time
     from tilewright.targets import target
 
@@ -249,13 +250,10 @@ def _build(work: tuple[Sum, Wish]) -> Built | str:
     except TilewrightError as refusal:
         return str(refusal)
     decisions = made.decisions
-    assert isinstance(decisions, PipelineDecisions)
-    predicted = predicted_time(decisions, (shape.m, shape.n, shape.k), target("sm_90a"))
-    return made.bundle(), _kept(decisions), predicted.microseconds
-
-
-def _kept(decisions: PipelineDecisions) -> dict[str, int]:
-    return {name: getattr(decisions, name) for name in _KEPT}
+    assert is_summed(decisions)
+    predicted, bundle = predicted_time(decisions, (shape.m, shape.n, shape.k), target("sm_90a")), made.bundle()
+    names = by_tile_names(bundle.decisions)
+    return bundle, {name: names[name] for name in _KEPT}, predicted.microseconds
 
 
 # ---------------------------------------------------------------- times

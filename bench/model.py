@@ -35,6 +35,7 @@ from bench.interleaved import captured, replay_milliseconds, sets_for
 from bench.model_fit import fit
 from bench.model_runs import Run, Shape, decisions_of, line_of, read_runs, summary, write_runs
 from bench.record import write
+from bench.tile_names import by_tile_names
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
@@ -181,7 +182,7 @@ def build(job: Job) -> tuple[Bundle, dict[str, int], float] | None:
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
-    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.synth.cost.product_kernel import is_summed
     from tilewright.synth.cost.time_model import predicted_time
     from tilewright.targets import target
 
@@ -197,10 +198,12 @@ def build(job: Job) -> tuple[Bundle, dict[str, int], float] | None:
     except TilewrightError:
         return None
     decisions = compilation.decisions
-    assert isinstance(decisions, PipelineDecisions)
-    kept = {name: getattr(decisions, name) for name in _KEPT}
-    kept["direct_stores"] = int(any(store.path == "direct" for store in decisions.stores))
-    return compilation.bundle(), kept, predicted_time(decisions, job.shape, target("sm_90a")).microseconds
+    assert is_summed(decisions)
+    bundle = compilation.bundle()
+    names = by_tile_names(bundle.decisions)
+    kept = {name: names[name] for name in _KEPT}
+    kept["direct_stores"] = int(decisions.rows_bytes > 0)
+    return bundle, kept, predicted_time(decisions, job.shape, target("sm_90a")).microseconds
 
 
 _KEPT = (

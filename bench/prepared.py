@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.gemm_suites import Product
+from bench.tile_names import by_tile_names
 
 if TYPE_CHECKING:
     from tilewright.runtime.call import Program
@@ -95,7 +96,7 @@ def _compile_into(product: object, folder: Path) -> None:
 def facts_of(program: Program) -> Mapping[str, object]:
     """What a reader should know of a compiled program: decisions, reasons, registers, seconds."""
     facts = program.bundle.facts
-    decisions = dict(program.bundle.decisions)
+    decisions = by_tile_names(program.bundle.decisions)
     named = (
         "tile_m", "tile_n", "tile_k", "stages", "consumers", "cluster_m", "cluster_n", "ctas", "swapped", "turns",
         "split", "teams", "streamed", "kind",

@@ -29,6 +29,7 @@ from typing import Any
 import tilewright.synth.decide as decide_module
 from bench.interleaved import calls_for, captured, quartiles, replay_milliseconds, sets_for, single_milliseconds
 from bench.record import write
+from bench.tile_names import by_tile_names
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import Compilation, compile_kernel
@@ -36,7 +37,7 @@ from tilewright.driver.views.register_pressure import predicted_registers, witho
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile import language as tw
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, to_attribute
+from tilewright.ir.decisions import ElementwiseDecisions, to_attribute
 from tilewright.ir.expression_nodes import expression_nodes
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
@@ -44,6 +45,7 @@ from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.assemble import assemble
 from tilewright.runtime.bundle import Bundle
 from tilewright.solve.register_block import bound, fast_order, pressure
+from tilewright.synth.cost.product_kernel import is_summed
 from tilewright.synth.decide import decide
 from tilewright.synth.schedule.expression_order import block_of, loads_first
 from tilewright.synth.tile.wanted import Wanted
@@ -234,11 +236,12 @@ def _slots() -> list[dict[str, object]]:
             wish = Wanted(**wanted, spill_slots=slots)
             made = compile_kernel(kernel, dims=_SQUARE, wanted=wish, rerun=False, assembled=False)
             decisions = made.decisions
-            assert isinstance(decisions, PipelineDecisions)
+            assert is_summed(decisions)
+            stages, spill_bytes = by_tile_names(made.bundle().decisions)["stages"], decisions.spill_bytes
             spilled = assemble(made.ptx, _TARGET).spill_bytes
-            print(f"{name:38s} {slots:5} {decisions.stages:6} {decisions.spill_bytes:12} {spilled:13}")
+            print(f"{name:38s} {slots:5} {stages:6} {spill_bytes:12} {spilled:13}")
             rows.append({
-                "product": name, "slots": slots, "stages": decisions.stages, "shared_bytes": decisions.spill_bytes,
+                "product": name, "slots": slots, "stages": stages, "shared_bytes": spill_bytes,
                 "spill_bytes": spilled,
             })  # fmt: skip
     return rows
@@ -317,8 +320,9 @@ def _product(job: tuple[str, tuple[int, int, int], int]) -> tuple[Bundle, int, i
         made = compile_kernel(kernel, dims={"M": m, "N": n, "K": k}, wanted=wish, rerun=False)
     except TilewrightError as error:
         return error.message
-    assert isinstance(made.decisions, PipelineDecisions)
-    return made.bundle(), made.decisions.spill_slots, made.decisions.stages
+    assert is_summed(made.decisions)
+    bundle = made.bundle()
+    return bundle, made.decisions.spill_slots, by_tile_names(bundle.decisions)["stages"]
 
 
 def _slot_speeds(torch: Any, rounds: int) -> list[dict[str, object]]:

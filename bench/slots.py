@@ -129,7 +129,7 @@ def _build(tile: tuple[int, int, int], slots: int, distance: int) -> _Built | No
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
-    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.synth.cost.product_kernel import is_summed
     from tilewright.synth.schedule.loop_schedule import LoopShape, schedule_of, slots_wanted
     from tilewright.targets import target
 
@@ -140,7 +140,7 @@ def _build(tile: tuple[int, int, int], slots: int, distance: int) -> _Built | No
     except TilewrightError:
         return None
     decisions = compilation.decisions
-    assert isinstance(decisions, PipelineDecisions)
+    assert is_summed(decisions)
     found = schedule_of(decisions)
     assert found is not None
     shape = LoopShape((*tile[:2], _SLICE), tile[:2], 2, 1, False, tile[2], decisions.consumer_registers, 256)

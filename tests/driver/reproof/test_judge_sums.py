@@ -83,7 +83,7 @@ WALKED = {
 }
 SPECIAL = {
     **WALKED,
-    "grouped heads": GROUPED_HEADS, "one deep": ONE_DEEP, "pairs": PAIRS,
+    "walked grouped heads": GROUPED_HEADS, "one deep": ONE_DEEP, "pairs": PAIRS,
     "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
 }  # fmt: skip
 
@@ -98,13 +98,13 @@ class Instance:
 
 @cache
 def instance(name: str) -> Instance:
-    return instance_of(SPECIAL.get(name) or KINDS[name], HOPPER)
+    return instance_of(SPECIAL.get(name) or KINDS[name], HOPPER, walk=name.startswith("walked"))
 
 
-def instance_of(kind: Kind, facts: Target) -> Instance:
+def instance_of(kind: Kind, facts: Target, *, walk: bool = True) -> Instance:
     elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
     module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
-    if kind.wanted.walked or grouping(the_program(module)) is not None:
+    if walk or grouping(the_program(module)) is not None:
         module = walked(module, facts, kind.wanted)
     decide(the_program(module), facts, kind.wanted)
     small = small_instance(module)

@@ -52,7 +52,7 @@ def test_sums_that_nobody_adds_to_the_total(name: str) -> None:
 
 def test_a_head_is_multiplied_by_its_own_group_alone() -> None:
     """Blocks of an axis, as groups of heads are, go with the axis."""
-    made = instance("grouped heads")
+    made = instance("walked grouped heads")
     assert isinstance(made.judge(made.text), Proven)
     lines = made.text.split("\n")
     found: list[set[str]] = []

@@ -63,7 +63,7 @@ def test_values_where_tiles_end_inside_of_a_head_s_queries():
 def test_values_of_matrices_as_rows():
     dims = {"B": 9, "M": 5, "N": 16, "K": 40}
     lowered = lower(batched_product, dims)
-    assert lowered.decisions.rows == "B_M" and lowered.decisions.batch == ()
+    assert lowered.decisions.row == "B_M" and lowered.decisions.batch == ()
     assert_values(batched_product, dims, lowered)
 
 

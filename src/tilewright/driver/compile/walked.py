@@ -80,7 +80,7 @@ def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none.
 
     Where accumulators are registers, operands of one product that are computed or that no tensor map brings have a
-    generator of their own."""
+    generator of their own, and so has a product that is to be issued in order."""
     program = the_program(module)
     if target.supports("tensor_memory") or grouping(program) is not None:
         return as_walk(module) or module
@@ -88,9 +88,9 @@ def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     if found is None:
         return module
     alone = not any(dot.scales for dot in dots(program)) and is_supported(program, target)
-    if alone and walks_compute(wanted) and computed_sum(the_program(found)):
+    if alone and not wanted.ordered and walks_compute(wanted) and computed_sum(the_program(found)):
         return _computing(module, found, target, wanted)
-    if alone and not both_come_by_maps(the_program(found), wanted, target):
+    if alone and (wanted.ordered or not both_come_by_maps(the_program(found), wanted, target)):
         return module
     products = shared_products(program)
     if products is not None and len(products.products) > 1:

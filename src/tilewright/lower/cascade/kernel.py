@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
-from tilewright.base.size import Size, computed, value_of
+from tilewright.base.size import Size, computed, product, value_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import Product, cascade_axes, first_alike, loads_of_walk, products_of
@@ -40,6 +40,7 @@ from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.place import (
     KnownPlaces,
     Place,
+    cluster_counts,
     is_in_line,
     most_tiles,
     open_tiles,
@@ -97,7 +98,10 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     left = value_of(in_all, program.extents) - (d.stream.tiles if d.stream else 0)
     # So many CTAs are there at most; of run-time tiles no more than one each.
     launched = d.ctas // d.split
-    ctas = launched // d.cluster[1] if isinstance(in_all, int) else computed("min", in_all, launched)
+    ctas: Size = launched // d.cluster[1]
+    if not isinstance(in_all, int):
+        clusters = in_all if d.cluster == (1, 1) else product(cluster_counts(program, d))
+        ctas = product((computed("min", clusters, d.ctas // d.cluster_ctas), d.cluster[0]))
     symbols = {"K": (walked // d.walked_together, least), "tiles": (-(-left // launched), 0)}
     symbols |= stream_symbols(d.stream, walked, least)
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}

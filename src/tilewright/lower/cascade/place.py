@@ -67,17 +67,20 @@ class Place:
 
 def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> Counts:
     """Tiles along rows and columns, of whole clusters, and places along the batch's axes, each once for every team."""
+    rows, columns, matrices = cluster_counts(program, d)
+    return product((rows, d.cluster[0])), product((columns, d.cluster[1])), matrices
 
-    def tiles(axis: str, extent: int, ctas: int) -> Size:
-        clusters = settled(ceil_div(program.sizes[axis], extent * ctas), program.run_time)
-        if ctas == 1:
-            return clusters
-        assert isinstance(clusters, int), "clusters are of tiles that are known"
-        return clusters * ctas
+
+def cluster_counts(program: tile.ProgramOp, d: CascadeDecisions) -> Counts:
+    """The same in clusters of tiles."""
+
+    def clusters(axis: str, extent: int, ctas: int) -> Size:
+        tiles = ceil_div(program.sizes[axis], extent)
+        return settled(ceil_div(tiles, ctas) if ctas > 1 else tiles, program.run_time)
 
     return (
-        tiles(d.row, d.row_step, d.cluster[0]),
-        tiles(d.column, d.column_step, d.cluster[1]) if d.column else 1,
+        clusters(d.row, d.row_step, d.cluster[0]),
+        clusters(d.column, d.column_step, d.cluster[1]) if d.column else 1,
         d.teams * math.prod(program.extents[axis] for axis in d.batch),
     )
 
