@@ -105,7 +105,7 @@ def test_as_lowered_it_is_proven(product):
         (no_exit_synchronization, Refuted, "CL001"),
         (no_synchronization_before, Refuted, "CL004"),
         (a_cursor_that_stands_still, Refuted, "MB006"),
-        (a_slot_is_held, Unknown, "slots of ring ab are held"),
+        (a_slot_is_held, Unknown, "slots of ring a_ring are held"),
         (stores_that_do_not_differ, Unknown, "do not depend on split"),
         (another_clusters_shape, Unknown, "do not all share one tile"),
         (a_barrier_of_no_number, Refuted, "NB001"),
