@@ -95,7 +95,6 @@ def test_programs_and_decisions_agree_with_the_reference(kernel, dims, dtype, wa
         (Wanted(stages=5), "use 2 to 4 stages"),
         (Wanted(tile=(128, 100)), "no tile shape"),
         (Wanted(cluster=(3, 1)), "no cluster shape"),
-        (Wanted(tile=(128, 192), cluster=(2, 1)), "cannot share 192 elements"),
     ],
 )
 def test_decisions_that_cannot_be_had(wanted, words):
