@@ -57,7 +57,7 @@ def test_quotients_by_every_size_of_divisor(size):
     x = np.zeros((2, 64), np.float32)
     exponents = np.linspace(-45, 38, 60)
     x[:, :60] = 10.0**exponents
-    x[:, 60:] = 0.0, np.inf, -np.inf, np.nan
+    x[:, 59:] = 0.0, 0.0, np.inf, -np.inf, np.nan
     x[:, ::2] *= -1
     x = x.astype(ml_dtypes.bfloat16)
     s = np.array([size, -size], np.float32)
@@ -66,6 +66,8 @@ def test_quotients_by_every_size_of_divisor(size):
         wanted = (x.astype(np.float32) / s[:, None]).astype(ml_dtypes.bfloat16).astype(np.float32)
         near = np.abs(got - wanted) <= 2.0**-7 * np.abs(wanted) + 1e-40
     same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+    zeros = x == 0
+    assert np.array_equal(np.signbit(got[zeros]), np.signbit(wanted[zeros])) or np.isnan(wanted[zeros]).any()
     assert np.all(same | near), (got[~(same | near)], wanted[~(same | near)])
 
 

@@ -51,8 +51,9 @@ def _quotient(build: Build, dividend: SSAValue, divisor: SSAValue) -> SSAValue:
     opposite = _function(build, Function.SUB, constant(build, 0.0), scaled)
     left = _function(build, Function.FMA, guess, opposite, dividend)
     nearer = _function(build, Function.FMA, left, reciprocal, guess)
-    finite = _function(build, Function.LT, _function(build, Function.ABS, left), constant(build, math.inf))
-    return _function(build, Function.WHERE, finite, nearer, guess)
+    # What is left of a zero is not less, so that it keeps its sign; nor is NaN, which is left of what is infinite.
+    less = _function(build, Function.LT, _function(build, Function.ABS, left), _function(build, Function.ABS, dividend))
+    return _function(build, Function.WHERE, less, nearer, guess)
 
 
 def _reciprocal(build: Build, divisor: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
