@@ -25,6 +25,7 @@ from tilewright.base.span import Span
 from tilewright.ir import context
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.text import TARGET_ATTRIBUTE
+from tilewright.targets import target as target_named
 
 _REMEDY = "write it as `tilewright compile --emit ac` does; docs/how-to/write-an-ac-kernel.md has an example"
 
@@ -142,6 +143,10 @@ def _target(whole: ModuleOp, place: Callable[[Operation], Span]) -> str:
                 raise TilewrightError(
                     f"{TARGET_ATTRIBUTE} is no name", span=place(op), remedy=f'write {TARGET_ATTRIBUTE} = "sm_90a"'
                 )
+            try:
+                target_named(target.data)
+            except TilewrightError as error:
+                raise TilewrightError(error.message, span=place(op), remedy=error.remedy) from None
             named[target.data] = None
             if len(named) > 1:
                 raise TilewrightError(
