@@ -8,6 +8,8 @@ from row_programs import PROGRAMS, assert_near
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.frontends.tile import language as tw
 from tilewright.synth.decide import Wanted
 
 KEPT = Wanted(row_kept=True, row_threads=128, row_ctas=1)
@@ -92,3 +94,18 @@ def test_a_cluster_gets_the_same_bits_in_every_cta():
     ones["x"][:, ::3] = 1.0 / 3
     for row in run(made, ones)["y"]:
         assert len(np.unique(row[::3])) == 1 and len(np.unique(np.delete(row, np.s_[::3]))) == 1
+
+
+@tw.kernel
+def divergence(x: tw.Tensor["M", "N"], z: tw.Tensor["M", "N"], y: tw.Tensor["M"]):  # noqa: F821
+    i, j = tw.axes("M N")
+    p = x[i, j] - tw.logsumexp(x[i, j], over=j)
+    q = z[i, j] - tw.logsumexp(z[i, j], over=j)
+    y[i] = tw.sum(tw.exp(p) * (p - q), over=j)
+
+
+def test_folds_of_a_cluster_are_proven_in_whichever_order_walks_come_to_them():
+    """Two maxima in the first walk and two sums in the second, which alternate in the program."""
+    wanted = FORMS["a cluster, in registers"]
+    made = compile_kernel(divergence, dims={"M": 2, "N": 600}, wanted=wanted, assembled=False)
+    assert made.decisions.rows[0].ctas == 2 and made.text_proof is not None

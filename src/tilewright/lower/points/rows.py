@@ -125,8 +125,8 @@ class _Row:
     kept: values at its points that stay for later walks, by piece; points: others, of the piece at hand; starts,
     guards: number of the first element of each piece, and whether any lies in the row; shift: a register with how many
     of its first run lie before it, "" for none; varying: what changes along the row; has_row: a predicate where units
-    of a warp may have none; shared: a register with the address of the words of folds, of which `words` are taken;
-    barriers: one with that of the barriers of a cluster's folds, in the order of the folds;
+    of a warp may have none; shared: a register with the address of the words of folds;
+    barriers: one with that of the barriers of a cluster's folds, both in the order of the folds;
     waiting: loads whose elements wait in shared memory, with a register with the address of the thread's first run;
     strip_bytes: of all of them; strip_at: a register with the bytes of the strips before the one at hand."""
 
@@ -146,7 +146,6 @@ class _Row:
     points: dict[SSAValue, list[str]] = field(default_factory=dict[SSAValue, "list[str]"])
     starts: list[str] = field(default_factory=list[str])
     guards: list[str] = field(default_factory=list[str])
-    words: int = 0
     waiting: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     strip_bytes: int = 0
     strip_at: str = ""
@@ -592,12 +591,13 @@ class _Row:
         text.emit("mov.b32", str(best.number), taken.number)
 
     def unit(self, fold: _Fold) -> Unit:
-        """With words of the fold's own, and a barrier where CTAs share the row."""
-        first, barrier = self.words, ""
+        """With words of the fold's own, and a barrier where CTAs share the row: both in the order of the folds, which
+        need not be that of the walks."""
+        folds = [each for each in self.op.body.block.ops if isinstance(each, _Fold)]
+        number, barrier = folds.index(fold), ""
         if self.barriers:
-            expected = [each for each in self.op.body.block.ops if isinstance(each, _Fold)]
-            barrier = self.text.into("b32", "add.u32", self.barriers, expected.index(fold) * BARRIER_BYTES)
-        self.words += _words_of(fold)
+            barrier = self.text.into("b32", "add.u32", self.barriers, number * BARRIER_BYTES)
+        first = sum(map(_words_of, folds[:number]))
         return Unit(self.thread, self.row.threads, self.shared, first, self.row.ctas, barrier)
 
 
