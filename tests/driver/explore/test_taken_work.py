@@ -115,7 +115,7 @@ def test_grids_that_have_little_to_take_are_explored_as_well(count: int) -> None
 
 
 def test_a_ring_over_taken_work_repeats_itself() -> None:
-    """Three responses in turn: a parity that never changes is for the fourth cluster's work to show."""
+    """Three responses, one after the other: a parity that never changes is for the fourth cluster's work to show."""
     ring = (
         "setp.eq.u32 %p6, %r6, 2;\nadd.u32 %r6, %r6, 1;\nselp.u32 %r6, 0, %r6, %p6;\nselp.u32 %r7, 1, 0, %p6;\nPARITY\n"
     )

@@ -111,7 +111,7 @@ def test_another_expression_is_found(kernel: Kernel, edit: Callable[[ModuleOp], 
 
 
 def test_a_lowering_that_exchanges_weights_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No access, barrier or product tells: the text is proved in all other respects."""
+    """No access, barrier or product shows it: the text is proved in all other respects."""
     kept = consumer.sums_of_walk
 
     def exchanged(*arguments: object) -> object:
