@@ -1,7 +1,7 @@
 """Which operations along a row have a quicker form whose error results of few bits do not show?
 
 An exponential is a power of 2 by the hardware's approximation, of a product rounded once more. A quotient by what is
-the same along the row is a product with a reciprocal, and one step that mends its rounding.
+the same along the row is a product with a reciprocal, and one step that corrects its rounding.
 
 Checked by: tests/lower/points/test_narrow_rows.py.
 """

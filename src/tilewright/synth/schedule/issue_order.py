@@ -7,7 +7,7 @@ core busy, those of two at a time do. So nothing is ordered but by a wish. Where
 consumer's next product waits behind the one before anyhow.
 
 Walks that compute between products are another question (`cascade.issue_plan`). Not handled: consumers that take whole
-tiles in turn, which are ordered by their turns; groups of rows.
+alternate tiles, which are ordered by their turns; groups of rows.
 Checked by: tests/synth/schedule/test_issue_order.py.
 """
 

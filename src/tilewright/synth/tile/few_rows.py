@@ -169,7 +169,7 @@ def few_rows_shape(
     turns: bool = False,
 ) -> TileShape:
     """The shape that the closed form prefers, where it saves enough; else `shape`, which was chosen by others. fits:
-    whether a shape may be taken at all; turns: consumers take whole tiles of `shape` in turn.
+    whether a shape may be taken at all; turns: consumers take whole tiles of `shape` alternately.
 
     What tiles save that overlap (`synth.tile.steps`) is known less well than what shapes differ by: another shape is
     taken for it only where it is enough beside the first choice, whose tiles overlap too."""

@@ -22,7 +22,7 @@ class Wanted:
     for before the kernel before has ended. misaligned: parameters whose arrays do not begin at a multiple of 16 bytes,
     which no tensor map can describe. mapped: parameters that must be reached by tensor maps of their own. programmatic:
     whether the kernel is launched while the one before it still runs, and waits for it itself. turns: whether two
-    consumers take whole tiles in turn. schedule: how the loop over the contracted axis is scheduled. computed: where an
+    consumers alternate whole tiles. schedule: how the loop over the contracted axis is scheduled. computed: where an
     operand that is computed elementwise is computed. release_distance: products issued after a slot's own before it is
     released. tile_order: in which order tiles are taken; tile_group: the tiles along m of a band of that order.
     spill_slots: registers of a consumer's thread that may wait in shared memory. unmapped: how an operand that no
