@@ -156,7 +156,7 @@ class RowArrays:
             return Fetched(source.element, pieces)
         if self.strip.shift and self._lies_together(op, source):
             # Runs that begin anywhere in this array's vectors. Two of them hold each, so that none is to wait long.
-            return Fetched(source.element, [None] * self.row.pieces)
+            return Fetched(source.element, [self._cut_words(op, source, piece) for piece in range(self.row.pieces)])
         for piece in range(self.row.pieces):
             registers: list[str] = []
             for element in range(self.row.run):
@@ -166,6 +166,18 @@ class RowArrays:
                 registers.append(load_as_float(text, source, f"[{address}]", inside))
             pieces.append(registers)
         return Fetched("", pieces)
+
+    def _cut_words(self, op: ac.ElementLoadOp, source: GlobalPlace, piece: int) -> list[str] | None:
+        """The packed words of a run whose elements all threads load one by one, as a row's end may cut it: so nobody
+        waits for what few do otherwise. None of others, and of strips, few of which have a row's end."""
+        if self.row.streamed or not self.strip.may_be_cut(piece):
+            return None
+        text = self.text
+        address, _ = self.address(source, op.indices, self.elements(op.indices, piece, 0), check=False)
+        words = [text.register("b32") for _ in range(self.row.run * ELEMENT_BYTES[source.element] // WORD_BYTES)]
+        guards = [self.strip.inside(piece, element) for element in range(self.row.run)]
+        load_singly(text, source, address, 0, words, guards)
+        return words
 
     def comes_in_words(self, op: ac.ElementLoadOp) -> bool:
         """Whether what is loaded is there as packed words."""
