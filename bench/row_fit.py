@@ -33,7 +33,7 @@ _STEPS = 3000
 _FIRST_STEP = 0.3
 _TRUSTED = 0.01
 _SPREAD = 1.0
-_SQUARES = 0.2
+_SQUARES = 0.5
 _NEAR = 8
 """How fast a form's weight falls with what it loses."""
 

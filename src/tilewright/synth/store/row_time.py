@@ -7,7 +7,7 @@ how well that goes: with n CTAs for each multiprocessor, of which c fit, rows ta
 - the time in which the device's memory moves their bytes,
 - the time in which the multiprocessor's lanes compute all walks,
 - as many rounds of c CTAs as there are, each of which takes its meetings, with the latency of loads, and the time of
-  its own bytes, walks and strips at the rate at which one CTA gets them.
+  its own bytes and walks at the rate at which one CTA gets them.
 
 Bytes of a walk that reads its row again count again. Its
 parameters are the target's `rows.*`, fitted to measured forms by `bench.probes.row_forms --fit`.
@@ -32,16 +32,16 @@ _LANES = 128
 @dataclass(frozen=True, slots=True)
 class RowTimes:
     """meeting_cycles: of a fold across a CTA's warps, and of the loads that it waits for; cluster_cycles: more of it
-    with each doubling of the CTAs that share a row; cta_bytes_per_kilocycle: at which a CTA's own bytes come and go,
-    with no other in its way; point_slots_permille: instructions of a walk for each point; strip_cycles: of each strip
-    of a walk; vector_cycles: of a vector that all rows share, for each strip; norm_permille: how well memory, lanes and
-    latencies hide one another, the exponent of a norm."""
+    with each doubling of the CTAs that share a row; warp_permille: and with each warp that does, whose word all read;
+    cta_bytes_per_kilocycle: at which a CTA's own bytes come and go, with no other in its way; point_slots_permille:
+    instructions of a walk for each point; vector_cycles: of a vector that all rows share, for each strip;
+    norm_permille: how well memory, lanes and latencies hide one another, the exponent of a norm."""
 
     meeting_cycles: float
     cluster_cycles: float
+    warp_permille: float
     cta_bytes_per_kilocycle: float
     point_slots_permille: float
-    strip_cycles: float
     vector_cycles: float
     norm_permille: float
 
@@ -112,9 +112,10 @@ def row_cycles(p: RowTimes, work: RowWork, form: RowForm, target: Target) -> flo
     # What one CTA gets and computes where no other is in its way.
     alone = p.cta_bytes_per_kilocycle / 1000
     lanes = min(_LANES, form.threads)
-    meeting = p.meeting_cycles + p.cluster_cycles * math.log2(form.ctas)
+    warps = form.ctas * form.threads / target.limit("warp.threads")
+    meeting = p.meeting_cycles + p.cluster_cycles * math.log2(form.ctas) + p.warp_permille / 1000 * warps
     # In registers, what all rows share is there before the walk that needs it; in a strip it is waited for.
-    strips = form.strips * (work.walks * p.strip_cycles + work.vectors * p.vector_cycles)
+    strips = form.strips * work.vectors * p.vector_cycles
     each = work.meetings * meeting + moved / alone + slots / lanes + strips
     parts = (ctas * moved / rate, ctas * slots / _LANES, max(1.0, ctas / resident) * each)
     norm = p.norm_permille / 1000
