@@ -2,7 +2,7 @@
 
 Steps change few parameters at a time by a random factor, from a fixed seed, and shrink; a step that does not help is
 taken back. A local method: where it begins matters. What is made least is for those who ask (`few_rows_fit`,
-`long_sum_fit`). Checked by: tests/benchmarks/test_random_descent.py.
+`long_sum_fit`, `row_fit`). Checked by: tests/benchmarks/test_random_descent.py.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import TypeVar
 
+from tilewright.synth.store.row_time import RowTimes
 from tilewright.synth.tile.few_rows import RowParameters
 from tilewright.synth.tile.long_sum import SumParameters
 
 _SEED = 0
 _LAST_STEP = 0.01
 
-Parameters = TypeVar("Parameters", RowParameters, SumParameters)
+Parameters = TypeVar("Parameters", RowParameters, SumParameters, RowTimes)
 
 
 def descend(

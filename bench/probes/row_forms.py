@@ -2,52 +2,57 @@
 
 A form is how many CTAs of how many threads share a row, and where it waits between walks: in registers, in shared
 memory, or nowhere. Forms of one program and shape are timed in one run, beside a plain copy. What the model of rows
-holds for true of a GPU (`rows.*` of its target) is fitted to these times.
+holds for true of a GPU (`rows.*` of its target) is fitted to these times (`bench.row_fit`).
 
     python -m bench.probes.row_forms --prepare --kernels out/forms     # compile ahead; needs no GPU
     python -m bench.probes.row_forms --kernels out/forms
+    python -m bench.probes.row_forms --fit                             # rows for the target's table; needs no GPU
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
+import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bench.interleaved import Contender, race, sets_for
 from bench.prepared import Refused, load_prepared, prepare
 from bench.record import write
+from bench.row_fit import fit
+from tilewright.base.element import Element
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.tile.facts import the_program
+from tilewright.synth.store.row_choice import candidates
+from tilewright.synth.store.row_time import row_cycles, times_of
+from tilewright.synth.store.rows import shared_rows
 from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import target
 
 _ELEMENTS = 1 << 25
-_IN = {"r": False, "s": True}
-_LONG = {
-    ("softmax", 8192): "r1 s1x256 r2x128",
-    ("softmax", 16384): "r1 r2x256 s1x256 s1x512",
-    ("softmax", 32768): "r1 s1x512 s1x1024 s2x512 r4x256",
-    ("softmax", 65536): "s1x1024 s2x512 s4x256 r4x512 r8x256",
-    ("softmax", 262144): "s8x512 s16x512 s8x1024 r16x512",
-    ("layer_norm", 4096): "r1 s1x256 s1x128",
-    ("layer_norm", 16384): "r1 s1x512 r2x256",
-    ("layer_norm", 65536): "s2x512 s2x1024 s4x512 r8x256",
+_NEAR = 1.2
+"""Over the time that the model holds for the least: forms that take longer by it are not timed."""
+_LENGTHS = {
+    "softmax": (2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144),
+    "rms_norm": (4096, 8192, 16384, 65536),
+    "layer_norm": (4096, 8192, 16384, 65536),
+    "quantize": (8192, 32768),
+    "argmax": (8192, 32768),
 }
-"""Of a program and a length: r in registers, s in shared memory, CTAs, threads of each."""
-_FEW = {
-    ("quantize", 9, 29120): "r1 r8x256 r8x512 r16x256",
-    ("rms_norm", 3, 248512): "r16x256 r16x512 s8x512",
-    ("softmax", 64, 50257): "s1x512 r8x256 r4x512 s4x512",
-}
-_SHORT = ((97, 32768), (185, 17068), (185, 180000), (515, 64000), (1023, 32000), (2047, 16000), (4095, 8000))
+_FEW = (
+    ("quantize", 9, 29120), ("rms_norm", 3, 248512), ("softmax", 64, 50257), ("layer_norm", 303, 4224),
+    ("softmax", 3000, 8195), ("rms_norm", 2207, 1887),
+)  # fmt: skip
 _OF_TORCH = {"bf16": "bfloat16", "f32": "float32", "i32": "int32", "f8e4m3": "float8_e4m3fn", "i8": "int8"}
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """A program of `examples/rows.py` on rows of that length, in a form; 0 where the compiler chooses. single: whether
-    elements are reached one by one."""
+    """A program of `examples/rows.py` on rows of that length, in a form; 0 where the compiler chooses."""
 
     program: str
     rows: int
@@ -55,36 +60,37 @@ class RowForm:
     threads: int = 0
     ctas: int = 0
     kept: bool | None = None
-    single: bool = False
 
     @property
     def name(self) -> str:
         where = {None: "chosen", True: "shared", False: "registers"}[self.kept]
-        return f"{self.threads} threads x {self.ctas} CTAs, {where}{', one by one' if self.single else ''}"
+        return f"{self.threads} threads x {self.ctas} CTAs, {where}"
 
     @property
     def wanted(self) -> Wanted:
         """The compiler's choices that make the form."""
         threads, ctas = self.threads or None, self.ctas or None
         return Wanted(
-            row_threads=threads, row_ctas=ctas, row_kept=self.kept, misaligned=("x", "y") if self.single else (),
+            row_threads=threads, row_ctas=ctas, row_kept=self.kept,
             cut=None if (threads, ctas, self.kept) == (None, None, None) else False,
         )  # fmt: skip
 
 
 def forms() -> list[RowForm]:
-    """Every form that is timed."""
+    """Every form that is timed: what the compiler chooses, and what the model holds for nearly as quick."""
+    hopper, wanted = target("sm_90a"), Wanted()
+    times = times_of(hopper)
+    cases = [(name, _ELEMENTS // length, length) for name, lengths in _LENGTHS.items() for length in lengths]
     found: list[RowForm] = []
-    cases = {(name, _ELEMENTS // length, length): words for (name, length), words in _LONG.items()} | _FEW
-    for (name, rows, length), words in cases.items():
+    for name, rows, length in (*cases, *_FEW):
+        kernel = getattr(importlib.import_module("examples.rows"), name)
+        elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
+        program = the_program(trace(kernel, {"M": rows, "N": length}, elements))
+        work, known = candidates(program, shared_rows(program, wanted), hopper, wanted)
+        cycles = [row_cycles(times, work, form, hopper) for _, form in known]
         case = RowForm(name, rows, length)
-        found.append(case)
-        for word in words.split():
-            ctas, _, threads = word[1:].partition("x")
-            found.append(replace(case, threads=int(threads or 0), ctas=int(ctas), kept=_IN[word[0]]))
-    for name, (length, rows) in itertools.product(("quantize", "softmax"), _SHORT):
-        case = RowForm(name, rows, length)
-        found += [case, replace(case, single=True)]
+        near = [row for (row, _), each in zip(known, cycles, strict=True) if each <= _NEAR * min(cycles)]
+        found += [case, *(replace(case, threads=row.cta_threads, ctas=row.ctas, kept=bool(row.kept)) for row in near)]
     return found
 
 
@@ -92,12 +98,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", type=Path, default=Path("out/forms"))
     parser.add_argument("--prepare", action="store_true", help="only compile")
+    parser.add_argument("--fit", action="store_true", help="fit the target's rows to the times that are recorded")
+    parser.add_argument("--jobs", type=int, default=2, help="compiling processes")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--results", type=Path, default=Path("bench/results"))
     given = parser.parse_args(arguments)
     if given.prepare:
-        print(f"{prepare(forms(), given.kernels, 2)} compiled")
+        print(f"{prepare(forms(), given.kernels, given.jobs)} compiled")
         return 0
+    if given.fit:
+        return fit(json.loads((given.results / "row-forms.json").read_text("utf-8"))["rows"])
     import torch
 
     found: list[dict[str, Any]] = []
@@ -105,7 +115,7 @@ def main(arguments: list[str]) -> int:
         forms(), lambda each: (each.program, each.rows, each.length)
     ):
         found.append(_measured(torch, program, rows, length, list(same), given))
-    print(f"written to {write('row-forms', found, given.results)}")
+    print(f"written to {write('row-forms', found, given.results, module='bench.probes.row_forms')}")
     return 0
 
 
@@ -116,6 +126,7 @@ def _measured(
     inputs = [torch.randn((rows, length), device="cuda").bfloat16() for _ in range(sets)]
     vectors = [torch.randn(length, device="cuda").bfloat16() for _ in range(2)]
     contenders: list[Contender] = []
+    decided: dict[str, dict[str, Any]] = {}
     for form in same:
         compiled = load_prepared(form, given.kernels)
         if isinstance(compiled, Refused):
@@ -132,6 +143,8 @@ def _measured(
             compiled(inputs[index % sets], *more, out=results if len(results) > 1 else results[0])
 
         contenders.append(Contender(form.name, call, results[0]))
+        (row,) = cast("list[dict[str, Any]]", compiled.bundle.decisions["rows"])
+        decided[form.name] = {name: row[name] for name in ("threads", "ctas", "streamed", "kept")}
     copied = torch.empty_like(inputs[0])
     contenders.append(Contender("copy", lambda index: copied.copy_(inputs[index % sets]), copied))
     result = race(torch, contenders, sets=sets, turns=given.turns)
@@ -141,7 +154,8 @@ def _measured(
     for each in contenders[:-1]:
         differs = (each.output.float() - first).abs().max().item()
         print(f"    {each.name:44} {times[each.name]:9.2f} us {times['copy'] / times[each.name]:6.3f} {differs:.3g}")
-    return {"program": program, "shape": [rows, length], "microseconds": times}
+    taken = [{"form": name, "microseconds": times[name]} | row for name, row in decided.items()]
+    return {"program": program, "shape": [rows, length], "copy": times["copy"], "forms": taken}
 
 
 if __name__ == "__main__":

@@ -77,9 +77,14 @@ MUTANTS = {
     "the other barrier less": (4096, dropped(r"\tbar\.sync", 1), {"NB101"}),
     "a store less": (4096, dropped(r"st\.global"), {"UM103"}),
     "a store of a row less": (40, dropped(r"st\.global"), {"UM103"}),
+    "no look at the array's end": (
+        97, lambda text: re.sub(r"setp\.le\.u64 (%p\d+), (%rd\d+), %rd\d+", r"setp.le.u64 \1, \2, \2", text), {"MF001"}
+    ),
+    "no element alone where a row's end cuts a word": (97, dropped(r"st\.global\.b16"), {"UM103"}),
+    "a word less where a row's end cuts a run": (97, dropped(r"st\.global\.b32"), {"UM103"}),
     "no end of the row": (40, lambda text: re.sub(r"@%p\d+ st\.global", "st.global", text), None),
     "one word for two warps": (4096, lambda text: re.sub(r"(shr\.u32 %r\d+, %r0), 5", r"\1, 6", text), None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MUTANTS)

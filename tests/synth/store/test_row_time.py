@@ -2,10 +2,11 @@
 
 import math
 
-from tilewright.synth.store.row_time import RowForm, RowWork, resident_ctas, row_cycles
+from tilewright.synth.store.row_time import RowForm, RowWork, resident_ctas, row_cycles, times_of
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
+TIMES = times_of(HOPPER)
 SOFTMAX = RowWork(rows=4096, length=32768, read_bytes=2, stored_bytes=2, walks=3, meetings=2)
 
 
@@ -27,22 +28,24 @@ def test_ctas_of_a_multiprocessor():
 
 
 def test_what_does_not_fit_is_never_chosen():
-    assert math.isinf(row_cycles(SOFTMAX, form(shared_bytes=228 * 1024), HOPPER))
+    assert math.isinf(row_cycles(TIMES, SOFTMAX, form(shared_bytes=228 * 1024), HOPPER))
 
 
 def test_no_form_is_quicker_than_memory():
     rate = HOPPER.limit("device.dram_bytes_per_second") / HOPPER.limit("device.clock_hertz")
     least = 4 * 4096 * 32768 / rate
     for each in (form(), form(ctas=4), form(shared_bytes=64 * 1024), form(registers=128)):
-        assert row_cycles(SOFTMAX, each, HOPPER) >= 0.999 * least
+        assert row_cycles(TIMES, SOFTMAX, each, HOPPER) >= 0.999 * least
 
 
 def test_three_ctas_that_wait_in_shared_memory_beat_one_in_registers():
-    kept = row_cycles(SOFTMAX, form(shared_bytes=64 * 1024), HOPPER)
-    assert kept < row_cycles(SOFTMAX, form(registers=84, threads=512), HOPPER)
-    assert kept < row_cycles(SOFTMAX, form(threads=1024, readings=3), HOPPER)
+    kept = row_cycles(TIMES, SOFTMAX, form(shared_bytes=64 * 1024), HOPPER)
+    assert kept < row_cycles(TIMES, SOFTMAX, form(registers=84, threads=512), HOPPER)
+    assert kept < row_cycles(TIMES, SOFTMAX, form(threads=1024, readings=3), HOPPER)
 
 
 def test_few_rows_are_quicker_in_clusters():
     few = RowWork(rows=9, length=29120, read_bytes=2, stored_bytes=1, walks=2, meetings=1)
-    assert row_cycles(few, form(ctas=8, threads=256), HOPPER) < row_cycles(few, form(threads=1024), HOPPER)
+    assert row_cycles(TIMES, few, form(ctas=8, threads=256), HOPPER) < row_cycles(
+        TIMES, few, form(threads=1024), HOPPER
+    )

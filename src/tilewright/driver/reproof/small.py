@@ -353,6 +353,9 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             found += [math.prod(sizes) // extents[row.axis] for row in rows]
             # Where runs begin before their row: the bounds of those that have any of its points, and only such.
             found += [extents[row.axis] + sign * row.most_before for row in rows for sign in (1, -1)]
+            # And whether the last one lies in its array.
+            arguments = program.body.block.args if any(row.shifted for row in rows) else ()
+            found += [_span_bytes(tensor_type(argument)) for argument in arguments]
             for each in turned:
                 counts = tile_counts(each, tuple(sizes))
                 found += [*counts, math.prod(counts)]

@@ -3,7 +3,7 @@
 Each thread copies its own runs there by cp.async, all of the row at once, so that as many bytes are on their way as the
 row has, and no register waits for them. It waits for its own copies and reads nobody else's, so no barrier is needed.
 Strip after strip lies as the threads take them: of each array that waits, a thread's run beside its neighbour's, so
-that a warp's accesses go through all banks. Where a row's end cuts a run, its elements come one by one.
+that a warp's accesses go through all banks. Of a run past its array's end, elements come one by one.
 Source: PTX ISA, cp.async (16 bytes at most), cp.async.wait_all. Checked by: tests/lower/points/test_kept_rows.py.
 """
 
@@ -53,8 +53,8 @@ def copy_singly(
 
 
 def read_run(text: Text, run: KeptRun, guard: str) -> list[str]:
-    """The words of a run, zeros where the guard does not hold."""
-    words = [text.into("b32", "mov.b32", 0) for _ in range(run.words)]
+    """The words of a run, zeros where there is a guard that does not hold."""
+    words = [text.into("b32", "mov.b32", 0) if guard else text.register("b32") for _ in range(run.words)]
     suffix, operand = ("", words[0]) if run.words == 1 else (f".v{run.words}", f"{{{', '.join(words)}}}")
     text.emit(f"ld.shared{suffix}.b32", operand, run.at(0), guard=guard)
     return words

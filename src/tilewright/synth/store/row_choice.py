@@ -28,7 +28,7 @@ from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.narrow import is_simplified
 from tilewright.ir.tile.reduce import ArgReduceOp
 from tilewright.ir.tile.types import read_type, tensor_type, value_type
-from tilewright.synth.store.row_time import RowForm, RowWork, row_cycles
+from tilewright.synth.store.row_time import RowForm, RowWork, row_cycles, times_of
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -36,7 +36,7 @@ _WARP_THREADS = 32
 _WORD_BYTES = 4
 _PIECES_OF_WARP = 4
 """Runs of each thread up to which a warp, or a part of one, takes a row by itself."""
-_PIECES_OF_CUT = 5
+_PIECES_OF_CUT = 6
 """The same where ends of rows cut runs: what threads do there the others of their warp wait for, so that the more rows
 a warp takes, the better."""
 _SINGLES_OF_WARP, _SINGLES_MOST = 8, 32
@@ -55,7 +55,9 @@ _ENOUGH_THREADS = 512
 """Of a multiprocessor: four warps for each of its schedulers keep it busy."""
 _OTHER_REGISTERS = 30
 """Of a thread, for addresses and what is computed of one run at a time, where there is room for them."""
-_STREAMING_REGISTERS = 40
+_USUAL_REGISTERS, _LEAST_REGISTERS = 16, 32
+"""The same as ptxas makes it: as few as hide what a thread waits for by itself."""
+_STREAMING_REGISTERS = 34
 """Of a thread that holds one strip."""
 _NARROW_BYTES = 2
 """Of a result that shows no error of 2^-18 of it."""
@@ -78,24 +80,28 @@ class Shared:
 
 def chosen(program: tile.ProgramOp, shared: Shared, target: Target, wanted: Wanted) -> RowDecision:
     """The quickest of the forms that are not ruled out."""
-    uses = _uses(program, shared)
     lanes = 1 << (-(-shared.covered // (shared.run * _pieces_of_warp(shared))) - 1).bit_length()
     if shared.run == 1 and shared.covered <= _WARP_THREADS * _SINGLES_MOST:
         lanes = min(lanes, _WARP_THREADS)
     if (wanted.row_threads or lanes) <= _WARP_THREADS and wanted.row_ctas in (None, 1) and not wanted.row_kept:
         threads = wanted.row_threads or _spread(max(lanes, _LEAST_LANES), shared, shared.rows, target)
         return _held(shared, threads, 1)
-    work = RowWork(
-        shared.rows, program.extents[shared.axis], uses.read_bytes, uses.stored_bytes, uses.walks, uses.meetings,
-        uses.vectors, uses.loose,
-    )  # fmt: skip
-    forms = [each for each in _forms(program, shared, uses, target, wanted) if _is_asked_for(each[0], wanted)]
+    work, forms = candidates(program, shared, target, wanted)
     if not forms:
         asked = f"{wanted.row_threads or 'any'} threads of {wanted.row_ctas or 'any'} CTAs"
-        raise TilewrightError(
-            f"no rows of {program.extents[shared.axis]} by {asked}", remedy="leave the choice to the compiler"
-        )
-    return min(forms, key=lambda form: row_cycles(work, form[1], target))[0]
+        raise TilewrightError(f"no rows of {work.length} by {asked}", remedy="leave the choice to the compiler")
+    p = times_of(target)
+    return min(forms, key=lambda form: row_cycles(p, work, form[1], target))[0]
+
+
+def candidates(
+    program: tile.ProgramOp, shared: Shared, target: Target, wanted: Wanted
+) -> tuple[RowWork, list[tuple[RowDecision, RowForm]]]:
+    """What is done with the rows, and the forms of CTAs that may do it."""
+    uses = _uses(program, shared)
+    length, moved = program.extents[shared.axis], (uses.read_bytes, uses.stored_bytes)
+    work = RowWork(shared.rows, length, *moved, uses.walks, uses.meetings, uses.vectors)
+    return work, [each for each in _forms(program, shared, uses, target, wanted) if _is_asked_for(each[0], wanted)]
 
 
 def _pieces_of_warp(shared: Shared) -> int:
@@ -124,13 +130,14 @@ def _forms(
         if part < _THREADS_LEAST * shared.run and ctas > 1 and not wanted.row_ctas:
             break
         few = _threads_of_cta(part, shared.run)
-        many = _spread(few, replace(shared, covered=part), shared.rows * ctas, target)
-        for threads in [wanted.row_threads] if wanted.row_threads else dict.fromkeys((few, many)):
+        many = _spread(few[0], replace(shared, covered=part), shared.rows * ctas, target)
+        for threads in [wanted.row_threads] if wanted.row_threads else dict.fromkeys((*few, many)):
             row = _held(shared, threads, ctas)
-            waiting = row.pieces * row.run * uses.registers
+            waiting = math.ceil(row.pieces * row.run * uses.registers)
             if waiting > min(most_registers, target.limit("multiprocessor.registers") // threads) - _OTHER_REGISTERS:
                 continue
-            yield row, RowForm(threads, 1, ctas, math.ceil(waiting) + _OTHER_REGISTERS, _partial_bytes(program, row), 1)
+            registers = max(_LEAST_REGISTERS, waiting + _USUAL_REGISTERS)
+            yield row, RowForm(threads, 1, ctas, registers, _partial_bytes(program, row), 1, padded=row.strip)
     streamed = replace(
         _held(shared, _STREAMING_THREADS, 1), streamed=1, pieces=max(1, _STREAMED_ELEMENTS // shared.run)
     )
@@ -141,9 +148,10 @@ def _forms(
             whole = wanted.row_kept or row.strip < 2 * shared.covered
             if whole and size <= target.limit("cta.shared_bytes_max"):
                 strips = -(-shared.covered // row.strip)
-                yield row, RowForm(threads, 1, ctas, _STREAMING_REGISTERS, size, 1, strips)
+                yield row, RowForm(threads, 1, ctas, _STREAMING_REGISTERS, size, 1, strips, strips * row.strip)
     strips, size = -(-shared.covered // streamed.strip), _partial_bytes(program, streamed)
-    yield streamed, RowForm(_STREAMING_THREADS, 1, 1, _STREAMING_REGISTERS, size, uses.walks, strips)
+    padded = strips * streamed.strip
+    yield streamed, RowForm(_STREAMING_THREADS, 1, 1, _STREAMING_REGISTERS, size, uses.walks, strips, padded)
 
 
 def _held(shared: Shared, threads: int, ctas: int) -> RowDecision:
@@ -162,11 +170,14 @@ def _partial_bytes(program: tile.ProgramOp, row: RowDecision) -> int:
     return -(-size // BUFFER_BYTES) * BUFFER_BYTES
 
 
-def _threads_of_cta(length: int, run: int) -> int:
-    """So many that the last strip is as full as can be."""
+def _threads_of_cta(length: int, run: int) -> list[int]:
+    """Of those up to the usual number, and of more, each so many that the last strip is as full as can be."""
     choices = [-(-length // (run * pieces * _WARP_THREADS)) * _WARP_THREADS for pieces in _PIECES]
-    fitting = [threads for threads in choices if _THREADS_LEAST <= threads <= _THREADS_USUAL]
-    return min(fitting, key=lambda threads: -length % (threads * run), default=_THREADS_MOST)
+    found: list[int] = []
+    for low, high in ((_THREADS_LEAST - 1, _THREADS_USUAL), (_THREADS_USUAL, _THREADS_MOST)):
+        fitting = [threads for threads in choices if low < threads <= high]
+        found += [min(fitting, key=lambda threads: -length % (threads * run))] if fitting else []
+    return found or [_THREADS_MOST]
 
 
 def _spread(threads: int, shared: Shared, parts: int, target: Target) -> int:
@@ -190,8 +201,7 @@ class _Uses:
     """walks: over a row; meetings: of the threads that share one, folds that do not wait for each other at once;
     read_bytes, stored_bytes: of one point, of arrays of which each row has a part; registers: of a point that waits
     from one walk to the next; kept: parameters that more than one walk needs, each row its own part of them, in
-    vectors, with the bytes of a point of them; vectors: arrays that all rows share;
-    loose: those that are not reached by runs."""
+    vectors, with the bytes of a point of them; vectors: arrays that all rows share."""
 
     walks: int
     meetings: int
@@ -201,7 +211,6 @@ class _Uses:
     kept: tuple[str, ...]
     kept_bytes: int
     vectors: int
-    loose: int
 
 
 def _uses(program: tile.ProgramOp, shared: Shared) -> _Uses:
@@ -238,7 +247,6 @@ def _uses(program: tile.ProgramOp, shared: Shared) -> _Uses:
         kept=tuple(dict.fromkeys(parameter_name(program, read_tensor(op.tensor)) for op in kept)),
         kept_bytes=sum(read_type(op.tensor).element_kind.bytes for op in kept),
         vectors=len(along) - len(own),
-        loose=sum(parameter_name(program, read_tensor(op.tensor)) not in shared.vectors for op in along),
     )
 
 

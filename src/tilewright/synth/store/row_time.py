@@ -6,19 +6,22 @@ how well that goes: with n CTAs for each multiprocessor, of which c fit, rows ta
 
 - the time in which the device's memory moves their bytes,
 - the time in which the multiprocessor's lanes compute all walks,
-- as many rounds of c CTAs as there are, each of which takes the latency of its loads and meetings, and the time of its
-  own bytes and walks at the rate at which one CTA gets them.
+- as many rounds of c CTAs as there are, each of which takes its meetings, with the latency of loads, and the time of
+  its own bytes and walks at the rate at which one CTA gets them.
 
-Bytes of a walk that reads its row again count again. Facts are the target's `rows.*`, by `bench.probes.row_forms`.
+Bytes of a walk that reads its row again count again. Its
+parameters are the target's `rows.*`, fitted to measured forms by `bench.probes.row_forms --fit`.
 
-Not handled: arrays that stay in the L2 cache between walks.
+What all CTAs of a form have of a row is padded to whole runs of whole pieces, which its lanes go through too.
+
+Not handled: arrays that stay in the L2 cache between walks; bytes of arrays that all rows share.
 Checked by: tests/synth/store/test_row_time.py.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tilewright.targets import Target
 
@@ -27,10 +30,31 @@ _LANES = 128
 
 
 @dataclass(frozen=True, slots=True)
+class RowTimes:
+    """meeting_cycles: of a fold across a CTA's warps, and of the loads that it waits for; cluster_cycles: more of it
+    with each doubling of the CTAs that share a row; warp_permille: and with each warp that does, whose word all read;
+    cta_bytes_per_kilocycle: at which a CTA's own bytes come and go, with no other in its way; point_slots_permille:
+    instructions of a walk for each point; vector_cycles: of a vector that all rows share, for each strip;
+    norm_permille: how well memory, lanes and latencies hide one another, the exponent of a norm."""
+
+    meeting_cycles: float
+    cluster_cycles: float
+    warp_permille: float
+    cta_bytes_per_kilocycle: float
+    point_slots_permille: float
+    vector_cycles: float
+    norm_permille: float
+
+
+def times_of(target: Target) -> RowTimes:
+    """What is known of a target's device. Raises TilewrightError where nothing is."""
+    return RowTimes(**{each.name: float(target.limit(f"rows.{each.name}")) for each in fields(RowTimes)})
+
+
+@dataclass(frozen=True, slots=True)
 class RowWork:
     """What is done with each of `rows` rows of `length` points. read_bytes, stored_bytes: of one point; walks: over a
-    row; meetings: of the threads that share one; vectors: arrays that all rows share, which one walk reads;
-    loose: arrays whose elements are not loaded by whole vectors."""
+    row; meetings: of the threads that share one; vectors: arrays that all rows share, which one walk reads."""
 
     rows: int
     length: int
@@ -39,14 +63,13 @@ class RowWork:
     walks: int
     meetings: int
     vectors: int = 0
-    loose: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
     """threads: of a CTA; units: rows that it takes at once; ctas: that share one; registers: of a thread; shared_bytes:
     of a CTA; readings: how often each element is read from memory; strips: by which each walk goes, 0 where the row is
-    in registers."""
+    in registers; padded: points of whole runs that all threads of a unit go through, 0 for as many as a row has."""
 
     threads: int
     units: int
@@ -55,6 +78,7 @@ class RowForm:
     shared_bytes: int
     readings: int
     strips: int = 0
+    padded: int = 0
 
 
 def resident_ctas(form: RowForm, target: Target) -> int:
@@ -73,7 +97,7 @@ def resident_ctas(form: RowForm, target: Target) -> int:
     )
 
 
-def row_cycles(work: RowWork, form: RowForm, target: Target) -> float:
+def row_cycles(p: RowTimes, work: RowWork, form: RowForm, target: Target) -> float:
     """Cycles of the device's clock for all rows, from the first load to the last store; infinite where no CTA fits."""
     resident = resident_ctas(form, target)
     if not resident:
@@ -82,23 +106,17 @@ def row_cycles(work: RowWork, form: RowForm, target: Target) -> float:
     points = work.length * form.units / form.ctas
     moved = points * (form.readings * work.read_bytes + work.stored_bytes)
     ctas = work.rows * form.ctas / form.units / multiprocessors
-    slots = work.walks * target.limit("rows.point_slots_permille") + work.loose * target.limit(
-        "rows.loose_slots_permille"
-    )
-    slots *= points / 1000
+    gone_through = max(form.padded, work.length) * form.units / form.ctas
+    slots = gone_through * work.walks * p.point_slots_permille / 1000
     rate = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz") / multiprocessors
     # What one CTA gets and computes where no other is in its way.
-    alone = target.limit("rows.cta_bytes_per_kilocycle") / 1000
-    lanes = min(_LANES, form.threads / target.limit("rows.threads_of_lane"))
-    meeting = target.limit("rows.meeting_cycles") + target.limit("rows.cluster_cycles") * math.log2(form.ctas)
-    # All warps read what each of them wrote.
-    meeting += target.limit("rows.warp_permille") / 1000 * form.ctas * form.threads / target.limit("warp.threads")
-    latency = target.limit("rows.latency_cycles") + work.meetings * meeting
-    # In registers, what all rows share is there before the walk that needs it; in a strip it is waited for. Runs that
-    # no vector is are waited for one after the other.
-    strips = form.strips * work.vectors * target.limit("rows.vector_cycles")
-    strips += points / form.threads * work.loose * target.limit("rows.loose_cycles_permille") / 1000
-    each = latency + moved / alone + slots / lanes + strips
+    alone = p.cta_bytes_per_kilocycle / 1000
+    lanes = min(_LANES, form.threads)
+    warps = form.ctas * form.threads / target.limit("warp.threads")
+    meeting = p.meeting_cycles + p.cluster_cycles * math.log2(form.ctas) + p.warp_permille / 1000 * warps
+    # In registers, what all rows share is there before the walk that needs it; in a strip it is waited for.
+    strips = form.strips * work.vectors * p.vector_cycles
+    each = work.meetings * meeting + moved / alone + slots / lanes + strips
     parts = (ctas * moved / rate, ctas * slots / _LANES, max(1.0, ctas / resident) * each)
-    norm = target.limit("rows.norm_permille") / 1000
+    norm = p.norm_permille / 1000
     return sum(part**norm for part in parts) ** (1 / norm)

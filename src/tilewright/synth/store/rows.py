@@ -56,16 +56,18 @@ def row_axis(program: tile.ProgramOp) -> str:
 
 def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> ElementwiseDecisions:
     """Of a program without dot that folds along one axis."""
-    axis = row_axis(program)
-    length = program.extents[axis]
-    rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
-    run, vectors, shifted = _runs(program, axis, wanted)
-    narrow = int(has_narrow_results(program, axis))
+    shared = shared_rows(program, wanted)
+    axis, rows, run, shifted, length = (
+        shared.axis,
+        shared.rows,
+        shared.run,
+        shared.shifted,
+        program.extents[shared.axis],
+    )
     many = length <= _ALONE_ELEMENTS or rows * length >= _MANY_ELEMENTS
     if many and (across := _axis_of_neighbours(program, axis)):
-        return _alone(axis, across, rows, length, narrow)
-    covered = length + (run - 1 if shifted else 0)
-    row = chosen(program, Shared(axis, rows, covered, run, vectors, shifted, narrow), target, wanted)
+        return _alone(axis, across, rows, length, shared.narrow)
+    row = chosen(program, shared, target, wanted)
     block = max(row.cta_threads, SHORT_THREADS)
     ctas = number_of(row.grid(rows, block))
     unit = f"a CTA of {row.threads} threads" if row.threads > _WARP_THREADS else f"{row.threads} lanes of a warp"
@@ -77,6 +79,15 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     along += f" from where vectors of {shifted} begin" if shifted else ""
     reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
     return ElementwiseDecisions(ctas, block, reasons, rows=(row,))
+
+
+def shared_rows(program: tile.ProgramOp, wanted: Wanted) -> Shared:
+    """What the rows are that threads share."""
+    axis = row_axis(program)
+    rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
+    run, vectors, shifted = _runs(program, axis, wanted)
+    covered = program.extents[axis] + (run - 1 if shifted else 0)
+    return Shared(axis, rows, covered, run, vectors, shifted, int(has_narrow_results(program, axis)))
 
 
 def _axis_of_neighbours(program: tile.ProgramOp, axis: str) -> str:
