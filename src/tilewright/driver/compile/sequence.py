@@ -48,7 +48,7 @@ from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
-from tilewright.synth.schedule.early_launch import one_of_several
+from tilewright.synth.schedule.early_launch import in_chain
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -85,6 +85,11 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
     tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
     there is no such sequence: what a single kernel is refused for."""
+    return launched(_chain(module, target, wanted), wanted)
+
+
+def _chain(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """Each part as it is decided alone."""
     found = _with_copies(module, target, wanted)
     if wanted.unmapped is not None or wanted.cut is False:
         return found
@@ -115,7 +120,7 @@ def _widened_first(
         copy, module = found
         copies.append(decided(copy, target, wanted))
     if copies:
-        yield (*copies, *sequence(module, target, wanted))
+        yield (*copies, *_chain(module, target, wanted))
 
 
 def _microseconds(parts: Sequence[Part], target: Target) -> float:
@@ -127,18 +132,18 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
     found = operand_before(module) if target.supports("tensor_memory") else None
     if found is not None:
         before, after = found
-        return (*sequence(before, target, wanted), *sequence(after, target, wanted))
+        return (*_chain(before, target, wanted), *_chain(after, target, wanted))
     try:
         return _sequence(module, target, wanted)
     except ComputedBefore as apart:
-        return tuple(part for each in apart.programs for part in sequence(each, target, wanted))
+        return tuple(part for each in apart.programs for part in _chain(each, target, wanted))
     except NoTensorMap as refusal:
         found = None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter, refusal.inner)
         if found is None:
             raise _first(refusal) from None
         copy, rest = found
         try:
-            return (decided(copy, target, wanted), *sequence(rest, target, wanted))
+            return (decided(copy, target, wanted), *_chain(rest, target, wanted))
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
             raise _first(refusal if again.parameter in workspaces else again) from None
@@ -149,7 +154,7 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         if found is None:
             raise
         try:
-            return tuple(part for each in found for part in sequence(each, target, wanted))
+            return tuple(part for each in found for part in _chain(each, target, wanted))
         except TilewrightError:
             raise refusal from None
 
@@ -225,8 +230,16 @@ def _is_cut(program: tile.ProgramOp) -> bool:
 
 def _explained(part: Part, words: str) -> Part:
     decisions = replace(part.decisions, reasons=(*part.decisions.reasons, words))
-    if isinstance(decisions, CascadeDecisions):
-        decisions = one_of_several(decisions)
+    return _redecided(part, decisions)
+
+
+def launched(parts: Sequence[Part], wanted: Wanted) -> tuple[Part, ...]:
+    """The parts of a program, in launch order, with how each of them begins."""
+    chain = [(the_program(part.module), part.decisions) for part in parts]
+    return tuple(map(_redecided, parts, in_chain(chain, wanted)))
+
+
+def _redecided(part: Part, decisions: Decisions) -> Part:
     the_program(part.module).attributes["decisions"] = to_attribute(decisions)
     return replace(part, decisions=decisions)
 
