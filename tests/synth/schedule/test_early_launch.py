@@ -116,7 +116,7 @@ _ODD_ROWS = {"E": 68, "F": 68}
 def test_how_the_kernels_of_a_chain_begin(
     kernel: Kernel, dims: dict[str, int], wished: bool | None, early: list[bool]
 ) -> None:
-    wanted = Wanted(programmatic=wished, walked=True)
+    wanted = Wanted(programmatic=wished)
     compilation = compile_kernel(kernel, dims=dims, wanted=wanted, rerun=False, assembled=False)
     assert [launch.programmatic for launch in compilation.plan.launches] == early
     for text, begins in zip(compilation.ptx.split(".entry ")[1:], early, strict=True):
@@ -126,7 +126,7 @@ def test_how_the_kernels_of_a_chain_begin(
 
 def test_what_a_kernel_of_the_chain_writes_is_not_asked_for_ahead() -> None:
     dims, facts = {"M": 8192, "N": 256, "K": 4096}, target("sm_90a")
-    wanted = Wanted(computed="workspace", walked=True, prefetch=4)
+    wanted = Wanted(computed="workspace", prefetch=4)
     elements = {each.name: tw.bf16 for each in scaled_first.parameters}
     parts = sequence(trace(scaled_first, dims, elements, None), facts, wanted)
     alone = decided(parts[1].traced, facts, wanted).decisions
@@ -137,7 +137,7 @@ def test_what_a_kernel_of_the_chain_writes_is_not_asked_for_ahead() -> None:
 @pytest.mark.parametrize("kernel", [scaled_first, fused.attention])
 def test_a_chain_whose_kernels_begin_early_is_proved(kernel: Kernel) -> None:
     dims = {"M": 64, "N": 32, "K": 512} if kernel is scaled_first else {"B": 1, "H": 2, "Q": 64, "T": 128} | _ODD_ROWS
-    wanted = Wanted(computed="workspace" if kernel is scaled_first else None, walked=True)
+    wanted = Wanted(computed="workspace" if kernel is scaled_first else None)
     compilation = compile_kernel(kernel, dims=dims, wanted=wanted, assembled=False)
     assert len(compilation.parts) > 1 and all(each.programmatic for each in compilation.plan.launches)
     assert isinstance(compilation.text_proof, Proven)

@@ -54,7 +54,7 @@ from tilewright.targets import Target
 
 _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
-_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "walked")
+_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
 
 _Cuttable = Literal["anywhere", "in parts", "not"]
@@ -86,6 +86,12 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
     there is no such sequence: what a single kernel is refused for."""
     return launched(_chain(module, target, wanted), wanted)
+
+
+def uncut(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """The parts of a traced program that is cut at no value: what its author wrote is the last of them, behind kernels
+    that copy and compute its operands. Raises TilewrightError as `sequence` does."""
+    return sequence(module, target, replace(wanted, cut=False))
 
 
 def _chain(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
@@ -128,11 +134,6 @@ def _microseconds(parts: Sequence[Part], target: Target) -> float:
 
 
 def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
-    # A loop's operands are computed by its own generator where there is one.
-    found = operand_before(module) if target.supports("tensor_memory") else None
-    if found is not None:
-        before, after = found
-        return (*_chain(before, target, wanted), *_chain(after, target, wanted))
     try:
         return _sequence(module, target, wanted)
     except ComputedBefore as apart:

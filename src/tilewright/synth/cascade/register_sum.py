@@ -38,11 +38,6 @@ class ComputedBefore(TilewrightError):
         self.programs = programs
 
 
-def walks_compute(wanted: Wanted) -> bool:
-    """Whether walks take products one of whose operands is computed on the way."""
-    return wanted.walked
-
-
 def sum_in_registers(
     program: tile.ProgramOp, target: Target, wanted: Wanted, reasons: list[str]
 ) -> tuple[Product, ...]:
@@ -50,7 +45,7 @@ def sum_in_registers(
     walk. Raises TilewrightError where registers are wished for and cannot be had."""
     found = () if target.supports("tensor_memory") else computed_sum(program)
     axes = cascade_axes(program)
-    if not found or axes.group or not walks_compute(wanted):
+    if not found or axes.group:
         return ()
     (product,) = found
     promoted = level_depth(product.element_bytes, program.extents[axes.streamed], wanted)
