@@ -66,6 +66,7 @@ from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, sche
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.rows import decide_rows
+from tilewright.synth.store.runs import decide_runs
 from tilewright.synth.store.shared_memory import divide_shared_memory
 from tilewright.synth.store.spill_slots import refuse_spill_slots
 from tilewright.synth.store.staged_store import planned
@@ -139,6 +140,9 @@ def _decide_elementwise(program: tile.ProgramOp, target: Target, wanted: Wanted)
     turned = decide_turned(program, target, wanted)
     if turned is not None:
         return turned
+    runs = decide_runs(program, target, wanted)
+    if runs is not None:
+        return runs
     points = math.prod(program.extents[axis] for axis in grid_axes(program))
     ctas, threads = _fill_shape(points, target)
     reasons = [f"no dot: {points} points on {ctas} CTAs of {threads} threads, plain loads and stores"]

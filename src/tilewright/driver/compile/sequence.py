@@ -33,22 +33,24 @@ from tilewright.frontends.tile.loop_form import in_loop_form
 from tilewright.frontends.tile.value_form import in_value_form
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import NoTensorMap, contractions
-from tilewright.ir.decisions import Decisions, to_attribute
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, to_attribute
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import reductions, the_program
+from tilewright.ir.tile.facts import reductions, stores, the_program
 from tilewright.synth.cascade.register_sum import ComputedBefore
+from tilewright.synth.cascade.unmapped_slots import copied_by_threads, pass_microseconds
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.cut.split import splits
-from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
+from tilewright.synth.cut.time import array_bytes, busy_multiprocessors, least_microseconds, microseconds
 from tilewright.synth.cut.widened_before import widened_before
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.synth.schedule.early_launch import one_of_several
+from tilewright.synth.store.runs import kept_for_next
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -133,12 +135,17 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
     except ComputedBefore as apart:
         return tuple(part for each in apart.programs for part in sequence(each, target, wanted))
     except NoTensorMap as refusal:
-        found = None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter, refusal.inner)
+        found = (
+            None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter, target, refusal.inner)
+        )
         if found is None:
             raise _first(refusal) from None
         copy, rest = found
+        threads = _by_threads(module, target, wanted)
+        after = wanted if threads is None else replace(wanted, unmapped="workspace")
         try:
-            return (decided(copy, target, wanted), *sequence(rest, target, wanted))
+            copied = (_copy(copy, target, wanted), *sequence(rest, target, after))
+            return copied if threads is None else _quicker(copied, threads, target)
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
             raise _first(refusal if again.parameter in workspaces else again) from None
@@ -152,6 +159,45 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
             return tuple(part for each in found for part in sequence(each, target, wanted))
         except TilewrightError:
             raise refusal from None
+
+
+def _copy(module: ModuleOp, target: Target, wanted: Wanted) -> Part:
+    """The kernel that copies an array for the next one."""
+    part = decided(module, target, wanted)
+    assert isinstance(part.decisions, ElementwiseDecisions), "a copy has no product"
+    return _decided_as(part, kept_for_next(the_program(part.module), part.decisions, target))
+
+
+def _by_threads(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...] | None:
+    """The quickest parts of a program in which threads copy what no tensor map brings; None where none do, or where
+    one way is asked for."""
+    found: list[tuple[Part, ...]] = []
+    for each in copied_by_threads(wanted) if wanted.unmapped is None else ():
+        with suppress(TilewrightError):
+            parts = _with_copies(module, target, each)
+            last = parts[-1].decisions
+            found += [parts] if isinstance(last, CascadeDecisions) and last.copies_by_threads else []
+    return min(found, key=lambda parts: _passed_microseconds(parts, target), default=None)
+
+
+def _quicker(copied: tuple[Part, ...], threads: tuple[Part, ...], target: Target) -> tuple[Part, ...]:
+    """A product behind kernels that copy all its operands, or the one whose threads copy some."""
+    first, second = (_passed_microseconds(parts, target) for parts in (copied, threads))
+    if first <= second:
+        return _because(copied, f"about {first:.1f} us, against {second:.1f} us if threads copied it in pieces")
+    return _because(threads, f"about {second:.1f} us, against {first:.1f} us with a kernel that copies first")
+
+
+def _because(parts: tuple[Part, ...], words: str) -> tuple[Part, ...]:
+    *before, last = parts
+    return (*before, _with_reason(last, words))
+
+
+def _passed_microseconds(parts: tuple[Part, ...], target: Target) -> float:
+    """Of a product and all that is copied before it."""
+    *before, product = parts
+    copied = sum(array_bytes(store.tensor) for each in before for store in stores(the_program(each.module)))
+    return pass_microseconds(copied, target) + microseconds(the_program(product.module), product.decisions, target)
 
 
 def _first(refusal: TilewrightError) -> TilewrightError:
@@ -224,9 +270,15 @@ def _is_cut(program: tile.ProgramOp) -> bool:
 
 
 def _explained(part: Part, words: str) -> Part:
-    decisions = replace(part.decisions, reasons=(*part.decisions.reasons, words))
-    if isinstance(decisions, CascadeDecisions):
-        decisions = one_of_several(decisions)
+    part = _with_reason(part, words)
+    return _decided_as(part, one_of_several(part.decisions)) if isinstance(part.decisions, CascadeDecisions) else part
+
+
+def _with_reason(part: Part, words: str) -> Part:
+    return _decided_as(part, replace(part.decisions, reasons=(*part.decisions.reasons, words)))
+
+
+def _decided_as(part: Part, decisions: Decisions) -> Part:
     the_program(part.module).attributes["decisions"] = to_attribute(decisions)
     return replace(part, decisions=decisions)
 

@@ -24,7 +24,6 @@ from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.cascade.register_sum import ComputedBefore, sum_in_registers, walks_compute
-from tilewright.synth.cascade.slot_maps import both_come_by_maps
 from tilewright.synth.cascade.sum_tile import suits_its_tile
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.decide import decide
@@ -79,8 +78,8 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none.
 
-    Where accumulators are registers, operands of one product that are computed or that no tensor map brings have a
-    generator of their own, and so has a product that is to be issued in order."""
+    Where accumulators are registers, operands of one product that are computed have a generator of their own, and so
+    has a product that is to be issued in order."""
     program = the_program(module)
     if target.supports("tensor_memory") or grouping(program) is not None:
         return as_walk(module) or module
@@ -90,7 +89,7 @@ def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     alone = not any(dot.scales for dot in dots(program)) and is_supported(program, target)
     if alone and not wanted.ordered and walks_compute(wanted) and computed_sum(the_program(found)):
         return _computing(module, found, target, wanted)
-    if alone and (wanted.ordered or not both_come_by_maps(the_program(found), wanted, target)):
+    if alone and (wanted.ordered or computed_sum(the_program(found))):
         return module
     products = shared_products(program)
     if products is not None and len(products.products) > 1:
