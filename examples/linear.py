@@ -10,8 +10,8 @@ def linear(
     bias: tw.Tensor["N"],
     y: tw.Tensor["M", "N"],
 ):
-    i, j = tw.grid("M", "N")  # one program per tile of y
-    acc = tw.zeros(i, j)  # float32
+    i, j = tw.grid("M", "N")          # one program per tile of y
+    acc = tw.zeros(i, j)              # float32
     for k in tw.loop("K"):
         acc += tw.dot(x[i, k], w[k, j])
     y[i, j] = tw.gelu(acc + bias[j])  # rounded to y's element

@@ -262,9 +262,10 @@ class PipelineDecisions:
 class ElementwiseDecisions:
     """A program without dot: `ctas` CTAs of `threads` threads share the points of the grid. transpose: one, if loads
     run along another axis than stores, so that warps turn tiles. rows: one, if points are folded along an axis. order:
-    in which the nodes of `ir.expression_nodes` are emitted for a point, empty for all loads first. run: neighbouring
-    points of the last axis that a thread takes together; kept: 1 if the launch after it reads what it stores in runs,
-    and the L2 cache is to keep that."""
+    in which the nodes of `ir.expression_nodes` are emitted for a point, empty for all loads first. programmatic: 1 if
+    the kernel is launched while the one before it still runs, waits for it, and then lets the next one begin. run:
+    neighbouring points of the last axis that a thread takes together; kept: 1 if the launch after it reads what it
+    stores in runs, and the L2 cache is to keep that."""
 
     ctas: int
     threads: int
@@ -272,6 +273,7 @@ class ElementwiseDecisions:
     transpose: tuple[TransposeDecision, ...] = ()
     order: tuple[int, ...] = ()
     rows: tuple[RowDecision, ...] = ()
+    programmatic: int = 0
     run: int = 1
     kept: int = 0
 

@@ -34,7 +34,16 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, dots, grid_axes, parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
-from tilewright.lower.build import INDEX, Build, global_array, name_arrays_apart, new_kernel, new_role, shared_buffer
+from tilewright.lower.build import (
+    INDEX,
+    Build,
+    global_array,
+    name_arrays_apart,
+    new_kernel,
+    new_role,
+    shared_buffer,
+    wait_for_launch_before,
+)
 from tilewright.lower.cascade.kernel import cascade_kernel
 from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.pipeline.declarations import stream_arrays, team_arrays
@@ -113,6 +122,8 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
         for each in buffers(program)
     }
     through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
+    if decisions.programmatic:
+        wait_for_launch_before(build)
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
     body = _points(role, extents, decisions.run, turned, through, decisions.kept)
     places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))
@@ -184,8 +195,7 @@ def _materialize(
     destinations = [global_array(build, workspace) for workspace in workspaces]
     through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
     # A pipeline's CTAs may take their places as this kernel's leave them, and wait there for what it writes.
-    build.add(ac.GridWaitOp.create())
-    build.add(ac.GridReleaseOp.create())
+    wait_for_launch_before(build)
     role, _ = new_role(build, "threads", "warp32", decisions.fill_threads // 32, 0, 0)
     for fill, workspace, destination in zip(fills, workspaces, destinations, strict=True):
         inner_axis, outer_axis = _inner_and_outer(fill)

@@ -27,7 +27,7 @@ from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.assembling import assembling, is_known_to_spill
 from tilewright.driver.compile.predicted import predicted_microseconds
-from tilewright.driver.compile.sequence import Part, decided, joined, sequence, settled
+from tilewright.driver.compile.sequence import Part, decided, joined, launched, sequence, settled
 from tilewright.driver.compile.spills import spilled, without_spills
 from tilewright.driver.reproof.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof.reproof import reprove
@@ -291,12 +291,17 @@ def _compile_once(
     demanded = tuple(item.name for item in kernel.parameters if item.by_map)
     with clock.step("decide"):
         wanted = replace(wanted, mapped=demanded)
-        parts = [
-            settled(
-                decided(part.traced, facts, _mapped(revised[number], demanded)) if number in revised else part, wanted
+        parts = sequence(source, facts, wanted)
+        if revised:
+            wishes = {number: _mapped(each, demanded) for number, each in revised.items()}
+            parts = launched(
+                [
+                    decided(part.traced, facts, wishes[number]) if number in wishes else part
+                    for number, part in enumerate(parts)
+                ],
+                wanted,
             )
-            for number, part in enumerate(sequence(source, facts, wanted))
-        ]
+        parts = [settled(part, wanted) for part in parts]
         for part in parts:
             check_demanded_maps(the_program(part.module), part.decisions, facts, demanded)
     with clock.step("lower"):

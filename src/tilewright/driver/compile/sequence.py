@@ -49,7 +49,7 @@ from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
-from tilewright.synth.schedule.early_launch import one_of_several
+from tilewright.synth.schedule.early_launch import in_chain
 from tilewright.synth.store.runs import kept_for_next
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -87,6 +87,11 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
     tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
     there is no such sequence: what a single kernel is refused for."""
+    return launched(_chain(module, target, wanted), wanted)
+
+
+def _chain(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """Each part as it is decided alone."""
     found = _with_copies(module, target, wanted)
     if wanted.unmapped is not None or wanted.cut is False:
         return found
@@ -117,7 +122,7 @@ def _widened_first(
         copy, module = found
         copies.append(decided(copy, target, wanted))
     if copies:
-        yield (*copies, *sequence(module, target, wanted))
+        yield (*copies, *_chain(module, target, wanted))
 
 
 def _microseconds(parts: Sequence[Part], target: Target) -> float:
@@ -129,22 +134,21 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
     found = operand_before(module) if target.supports("tensor_memory") else None
     if found is not None:
         before, after = found
-        return (*sequence(before, target, wanted), *sequence(after, target, wanted))
+        return (*_chain(before, target, wanted), *_chain(after, target, wanted))
     try:
         return _sequence(module, target, wanted)
     except ComputedBefore as apart:
-        return tuple(part for each in apart.programs for part in sequence(each, target, wanted))
+        return tuple(part for each in apart.programs for part in _chain(each, target, wanted))
     except NoTensorMap as refusal:
-        found = (
-            None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter, target, refusal.inner)
-        )
+        name, inner = refusal.parameter, refusal.inner
+        found = None if name in wanted.mapped else laid_out(module, name, target, inner)
         if found is None:
             raise _first(refusal) from None
         copy, rest = found
         threads = _by_threads(module, target, wanted)
         after = wanted if threads is None else replace(wanted, unmapped="workspace")
         try:
-            copied = (_copy(copy, target, wanted), *sequence(rest, target, after))
+            copied = (_copy(copy, target, wanted), *_chain(rest, target, after))
             return copied if threads is None else _quicker(copied, threads, target)
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
@@ -156,7 +160,7 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         if found is None:
             raise
         try:
-            return tuple(part for each in found for part in sequence(each, target, wanted))
+            return tuple(part for each in found for part in _chain(each, target, wanted))
         except TilewrightError:
             raise refusal from None
 
@@ -165,7 +169,7 @@ def _copy(module: ModuleOp, target: Target, wanted: Wanted) -> Part:
     """The kernel that copies an array for the next one."""
     part = decided(module, target, wanted)
     assert isinstance(part.decisions, ElementwiseDecisions), "a copy has no product"
-    return _decided_as(part, kept_for_next(the_program(part.module), part.decisions, target))
+    return _redecided(part, kept_for_next(the_program(part.module), part.decisions, target))
 
 
 def _by_threads(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...] | None:
@@ -190,7 +194,7 @@ def _quicker(copied: tuple[Part, ...], threads: tuple[Part, ...], target: Target
 
 def _because(parts: tuple[Part, ...], words: str) -> tuple[Part, ...]:
     *before, last = parts
-    return (*before, _with_reason(last, words))
+    return (*before, _explained(last, words))
 
 
 def _passed_microseconds(parts: tuple[Part, ...], target: Target) -> float:
@@ -270,15 +274,16 @@ def _is_cut(program: tile.ProgramOp) -> bool:
 
 
 def _explained(part: Part, words: str) -> Part:
-    part = _with_reason(part, words)
-    return _decided_as(part, one_of_several(part.decisions)) if isinstance(part.decisions, CascadeDecisions) else part
+    return _redecided(part, replace(part.decisions, reasons=(*part.decisions.reasons, words)))
 
 
-def _with_reason(part: Part, words: str) -> Part:
-    return _decided_as(part, replace(part.decisions, reasons=(*part.decisions.reasons, words)))
+def launched(parts: Sequence[Part], wanted: Wanted) -> tuple[Part, ...]:
+    """The parts of a program, in launch order, with how each of them begins."""
+    chain = [(the_program(part.module), part.decisions) for part in parts]
+    return tuple(map(_redecided, parts, in_chain(chain, wanted)))
 
 
-def _decided_as(part: Part, decisions: Decisions) -> Part:
+def _redecided(part: Part, decisions: Decisions) -> Part:
     the_program(part.module).attributes["decisions"] = to_attribute(decisions)
     return replace(part, decisions=decisions)
 

@@ -37,6 +37,7 @@ from tilewright.lower.build import (
     new_role,
     order_properties,
     tensor_map,
+    wait_for_launch_before,
 )
 from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.place import (
@@ -141,8 +142,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
         set_up(build, d, allocated)
         build.add(ac.CtaSyncOp.create())
     if d.programmatic and not d.waits_alone:
-        build.add(ac.GridWaitOp.create())
-        build.add(ac.GridReleaseOp.create())
+        wait_for_launch_before(build)
     _add_producer(build, program, d, rings, arrays)
     if sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
@@ -255,8 +255,7 @@ def _add_producer(
         place = replace(place, share=share_in_tile(outer, d.team_sum, share, place.team))
         if d.waits_alone:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
-            outer.add(ac.GridWaitOp.create())
-            outer.add(ac.GridReleaseOp.create())
+            wait_for_launch_before(outer)
         brought = _bring_tile(outer, program, d, rings, arrays, place, dict(zip(led, carried, strict=True)))
         outer.add(ac.YieldOp.create(operands=[brought[load] for load in led]))
         starts = outer.results()

@@ -22,7 +22,7 @@ from tilewright.base.size import ceil_div, computed, product, value_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
-from tilewright.lower.build import new_kernel
+from tilewright.lower.build import new_kernel, wait_for_launch_before
 from tilewright.lower.distribution.stream_product import stream_symbols
 from tilewright.lower.distribution.turns import LEAST_SLOTS
 from tilewright.lower.pipeline.consumer import add_consumer
@@ -71,8 +71,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if cluster_size == 1 else ac.ClusterSyncOp.create())
     if d.programmatic and not d.filler_waits:
-        build.add(ac.GridWaitOp.create())
-        build.add(ac.GridReleaseOp.create())
+        wait_for_launch_before(build)
     add_producer(build, program, d, pipeline, counts)
     add_consumer(build, program, d, pipeline, counts, arrays)
     if cluster_size > 1:
