@@ -41,15 +41,6 @@ def rows_by_rows(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], c: tw.Tensor["M
 
 
 @tw.kernel
-def computed_operand(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot((a[i, k] * 2.0).to(tw.bf16), b[k, j])
-    c[i, j] = acc
-
-
-@tw.kernel
 def displaced_rows(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
     i, j = tw.grid("M", "N")
     acc = tw.zeros(i, j)
@@ -205,11 +196,6 @@ def test_a_displacement_that_copies_cannot_make_is_made_first():
     assert plan.a.materialized == 1 and "displaced along K" in words(plan)
     # K-major, the same displacement is one of rows.
     assert decided(displaced_by_less_than_16_bytes, 512, 512, 512, {"b": (1, 512)}).b.outer_shift == 1
-
-
-def test_a_computed_operand_is_computed_first():
-    plan = decided(computed_operand, 512, 512, 512, wanted=Wanted(computed="workspace"))
-    assert plan.a.materialized == 1 and not plan.computed and "computed elementwise" in words(plan)
 
 
 def test_float32_results_take_narrower_chunks():

@@ -116,12 +116,16 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
         ctas = computed("min", ceil_div(product(extents), decisions.threads), decisions.ctas)
     name, threads = program.sym_name.data, decisions.threads
     module, build = new_kernel(name, {}, (ctas, 1, 1), (1, 1, 1), threads, smem, 0, program.run_time)
-    arrays = {each.name: global_array(build, each, shape_of(program, each.name)) for each in buffers(program)}
+    along = _stored_along(program) if decisions.run > 1 else {}
+    arrays = {
+        each.name: global_array(build, along.get(each.name, each), None if along else shape_of(program, each.name))
+        for each in buffers(program)
+    }
     through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
     if decisions.programmatic:
         wait_for_launch_before(build)
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
-    body = _points(role, extents, 1, turned, through)
+    body = _points(role, extents, decisions.run, turned, through, decisions.kept)
     places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))
     inner = role.inside(body)
     if decisions.order:
@@ -129,10 +133,20 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
         return module
     for store in stores(program):
         value = element_body(inner, store.value, places, sources_of(program, arrays))
-        indices = [places[axis] for axis in tensor_type(store.tensor).axis_names]
+        named = axes if along else tensor_type(store.tensor).axis_names
+        indices = [places[axis] for axis in named]
         destination = arrays[parameter_name(program, store.tensor)]
         inner.add(ac.ElementStoreOp.create(operands=[value, destination, *indices]))
     return module
+
+
+def _stored_along(program: tile.ProgramOp) -> dict[str, Buffer]:
+    """Results by name, with their dimensions in the order of the grid's axes: runs are stored along the last one."""
+    axes, (store,) = grid_axes(program), stores(program)
+    (buffer,) = (each for each in buffers(program) if each.name == parameter_name(program, store.tensor))
+    order = [tensor_type(store.tensor).axis_names.index(axis) for axis in axes]
+    shape, strides = (tuple(sizes[at] for at in order) for sizes in (buffer.shape, buffer.strides))
+    return {buffer.name: replace(buffer, shape=shape, strides=strides)}
 
 
 def _points(

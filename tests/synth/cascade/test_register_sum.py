@@ -125,6 +125,23 @@ def test_an_order_of_issue_is_not_asked_of_a_product_in_registers() -> None:
         parts(both, {"M": 4096, "N": 512, "K": 4096}, ordered=True)
 
 
+def test_why_an_operand_is_computed_before_is_said() -> None:
+    long, few = (
+        parts(kernel, dict(zip("MNK", extents, strict=True)))
+        for kernel, extents in ((gelu, (4096, 16384, 4096)), (scaled, (16, 4096, 4096)))
+    )
+    assert any("not computed in registers: about" in each for each in long[-1].decisions.reasons)
+    assert any("small M" in each for each in few[-1].decisions.reasons)
+
+
+def test_elements_of_four_bytes_are_not_computed_with_in_registers() -> None:
+    elements = {each.name: tw.bf16 for each in scaled.parameters} | {"a": tw.f32}
+    traced = trace(scaled, {"M": 512, "N": 512, "K": 512}, elements, None)
+    assert len(sequence(traced, HOPPER, Wanted())) == 2
+    with pytest.raises(TilewrightError, match="from elements of f32"):
+        sequence(traced, HOPPER, Wanted(computed="registers"))
+
+
 def test_a_wish_fixes_the_choice() -> None:
     dims = {"M": 4096, "N": 16384, "K": 4096}
     (found,) = parts(gelu, dims, computed="registers")

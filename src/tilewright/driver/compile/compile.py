@@ -299,6 +299,7 @@ def _compile_once(
                     decided(part.traced, facts, wishes[number]) if number in wishes else part
                     for number, part in enumerate(parts)
                 ],
+                facts,
                 wanted,
             )
         parts = [settled(part, wanted) for part in parts]
@@ -375,6 +376,7 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     decisions = decisions_of(program.attributes["decisions"])
     turned = decisions.transpose if isinstance(decisions, ElementwiseDecisions) else ()
     vectors = any(max(each.stored_run, each.loaded_run) > 1 for each in turned)
+    vectors |= isinstance(decisions, ElementwiseDecisions) and decisions.run > 1
     in_vectors: set[str] = set()
     if isinstance(decisions, PipelineDecisions):
         in_pieces = {each.buffer for each in (decisions.a, decisions.b) if each.piece_bytes}
@@ -382,6 +384,7 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     if isinstance(decisions, CascadeDecisions):
         in_vectors = {*decisions.in_vectors, *decisions.paired_loads}
         in_vectors |= {*(name for each in decisions.grouping for name in each.vectors)}
+        in_vectors |= {slot.buffer for slot in decisions.slots if slot.piece_bytes}
     mapped = {param.buffer for launch in plan.launches for param in launch.params if isinstance(param, TensorMapParam)}
     found: dict[str, int] = {}
     for argument in program.body.block.args:

@@ -35,20 +35,22 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import NoTensorMap, contractions
 from tilewright.ir.decisions import Decisions, to_attribute
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import reductions, the_program
+from tilewright.ir.tile.facts import reductions, stores, the_program
 from tilewright.synth.cascade.register_sum import ComputedBefore
+from tilewright.synth.cascade.unmapped_slots import copied_by_threads, pass_microseconds
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.cut.split import splits
-from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
+from tilewright.synth.cut.time import array_bytes, busy_multiprocessors, least_microseconds, microseconds
 from tilewright.synth.cut.widened_before import widened_before
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.synth.schedule.early_launch import in_chain
+from tilewright.synth.store.runs import kept_for_next
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -85,7 +87,7 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
     tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
     there is no such sequence: what a single kernel is refused for."""
-    return launched(_chain(module, target, wanted), wanted)
+    return launched(_chain(module, target, wanted), target, wanted)
 
 
 def uncut(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
@@ -137,14 +139,18 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
     try:
         return _sequence(module, target, wanted)
     except ComputedBefore as apart:
-        return tuple(part for each in apart.programs for part in _chain(each, target, wanted))
+        return _because(tuple(part for each in apart.programs for part in _chain(each, target, wanted)), apart.reason)
     except NoTensorMap as refusal:
-        found = None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter, refusal.inner)
+        name, inner = refusal.parameter, refusal.inner
+        found = None if name in wanted.mapped else laid_out(module, name, target, inner)
         if found is None:
             raise _first(refusal) from None
         copy, rest = found
+        threads = _by_threads(module, target, wanted)
+        after = wanted if threads is None else replace(wanted, unmapped="workspace")
         try:
-            return (decided(copy, target, wanted), *_chain(rest, target, wanted))
+            copied = (decided(copy, target, wanted), *_chain(rest, target, after))
+            return copied if threads is None else _quicker(copied, threads, target)
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
             raise _first(refusal if again.parameter in workspaces else again) from None
@@ -158,6 +164,38 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
             return tuple(part for each in found for part in _chain(each, target, wanted))
         except TilewrightError:
             raise refusal from None
+
+
+def _by_threads(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...] | None:
+    """The quickest parts of a program in which threads copy what no tensor map brings; None where none do, or where
+    one way is asked for."""
+    found: list[tuple[Part, ...]] = []
+    for each in copied_by_threads(wanted) if wanted.unmapped is None else ():
+        with suppress(TilewrightError):
+            parts = _with_copies(module, target, each)
+            last = parts[-1].decisions
+            found += [parts] if isinstance(last, CascadeDecisions) and last.copies_by_threads else []
+    return min(found, key=lambda parts: _passed_microseconds(parts, target), default=None)
+
+
+def _quicker(copied: tuple[Part, ...], threads: tuple[Part, ...], target: Target) -> tuple[Part, ...]:
+    """A product behind kernels that copy all its operands, or the one whose threads copy some."""
+    first, second = (_passed_microseconds(parts, target) for parts in (copied, threads))
+    if first <= second:
+        return _because(copied, f"about {first:.1f} us, against {second:.1f} us if threads copied it in pieces")
+    return _because(threads, f"about {second:.1f} us, against {first:.1f} us with a kernel that copies first")
+
+
+def _because(parts: tuple[Part, ...], words: str) -> tuple[Part, ...]:
+    *before, last = parts
+    return (*before, _explained(last, words))
+
+
+def _passed_microseconds(parts: tuple[Part, ...], target: Target) -> float:
+    """Of a product and all that is copied before it."""
+    *before, product = parts
+    copied = sum(array_bytes(store.tensor) for each in before for store in stores(the_program(each.module)))
+    return pass_microseconds(copied, target) + microseconds(the_program(product.module), product.decisions, target)
 
 
 def _first(refusal: TilewrightError) -> TilewrightError:
@@ -230,13 +268,13 @@ def _is_cut(program: tile.ProgramOp) -> bool:
 
 
 def _explained(part: Part, words: str) -> Part:
-    decisions = replace(part.decisions, reasons=(*part.decisions.reasons, words))
-    return _redecided(part, decisions)
+    return _redecided(part, replace(part.decisions, reasons=(*part.decisions.reasons, words)))
 
 
-def launched(parts: Sequence[Part], wanted: Wanted) -> tuple[Part, ...]:
-    """The parts of a program, in launch order, with how each of them begins."""
+def launched(parts: Sequence[Part], target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """The parts of a program, in launch order, with how each of them begins, and what is kept for the next."""
     chain = [(the_program(part.module), part.decisions) for part in parts]
+    chain = [*((program, kept_for_next(program, each, target)) for program, each in chain[:-1]), *chain[-1:]]
     return tuple(map(_redecided, parts, in_chain(chain, wanted)))
 
 

@@ -19,6 +19,7 @@ from tilewright.driver.compile.sequence import uncut
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target as target_named
@@ -56,7 +57,7 @@ _CHOICES = (
     ),
     _Choice(
         "a left operand computed in registers",
-        lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.computed > 0,
+        lambda decisions: isinstance(decisions, CascadeDecisions) and decisions.computed > 0,
         lambda wanted: wanted.computed == "registers",
         lambda wanted: replace(wanted, computed="workspace"),
     ),

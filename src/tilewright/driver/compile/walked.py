@@ -10,21 +10,18 @@ Checked by: tests/synth/streaming, tests/synth/joining and tests/lower/cascade.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import LaunchPlan
 from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import computed_sum, contractions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
-from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
+from tilewright.ir.tile.facts import dots, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.cascade.register_sum import ComputedBefore, sum_in_registers
-from tilewright.synth.cascade.slot_maps import both_come_by_maps
 from tilewright.synth.cascade.sum_tile import suits_its_tile
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.decide import decide
@@ -79,9 +76,8 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none.
 
-    Where accumulators are registers, operands of one product that no tensor map brings have a generator of their own,
-    and so has a product that is to be issued in order. Raises ComputedBefore where a program before had better compute
-    an operand, or no walk takes the operands as they are."""
+    Where accumulators are registers, a product that is to be issued in order has a generator of its own. Raises
+    ComputedBefore where a program before had better compute an operand, or no walk takes the operands as they are."""
     program = the_program(module)
     found, groups = as_walk(module), grouping(program)
     if found is None or groups is not None or target.supports("tensor_memory"):
@@ -93,7 +89,7 @@ def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     alone = not any(dot.scales for dot in dots(program)) and is_supported(program, target)
     if alone and computed_sum(the_program(found)):
         return _computing(module, found, target, wanted)
-    if alone and (wanted.ordered or not both_come_by_maps(the_program(found), wanted, target)):
+    if alone and wanted.ordered:
         return module
     products = shared_products(program)
     if products is not None and len(products.products) > 1:
@@ -132,9 +128,3 @@ def _cost(module: ModuleOp, decisions: Decisions, target: Target) -> tuple[float
             return math.inf if microseconds is None else microseconds, 0
         case _:
             return math.inf, 0
-
-
-def given_arrays(plan: LaunchPlan, module: ModuleOp) -> LaunchPlan:
-    """A plan whose arrays are those of a program as its author wrote it."""
-    given = {buffer.name: buffer for buffer in buffers(the_program(module))}
-    return replace(plan, buffers=tuple(given.get(buffer.name, buffer) for buffer in plan.buffers))

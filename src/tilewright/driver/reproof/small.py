@@ -40,6 +40,7 @@ from tilewright.driver.reproof.small_cascade import (
 )
 from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, compact_strides
+from tilewright.driver.reproof.small_runs import runs_instance, runs_quantities
 from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
 from tilewright.driver.reproof.small_teams import CTAS_OF_TEAMS, TILES_OF_TEAMS, TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.ast import FloatImmediate, Immediate, Instruction, Kernel, Label, Module
@@ -104,6 +105,8 @@ def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
             found = {axis: min(extent, most) for axis, extent in extents.items()}
             length = extents[row.axis]
             return found | {row.axis: reduced_extent(length, row.strip, _STRIPS) if row.streamed else length}
+        case ElementwiseDecisions() if decisions.run > 1:
+            return extents | runs_instance(decisions, grid_axes(program), extents)[0]
         case ElementwiseDecisions(transpose=turned):
             found = {axis: min(extent, _POINTS_PER_AXIS) for axis, extent in extents.items()}
             for each in turned:
@@ -265,7 +268,10 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
             ctas = number_of(row.grid(rows, decisions.threads))
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=ctas))
         case ElementwiseDecisions():
-            program.attributes["decisions"] = to_attribute(replace(decisions, ctas=min(decisions.ctas, CTAS)))
+            ctas = min(decisions.ctas, CTAS)
+            if decisions.run > 1:
+                _, ctas = runs_instance(decisions, grid_axes(program), the_program(module).extents)
+            program.attributes["decisions"] = to_attribute(replace(decisions, ctas=ctas))
         case CascadeDecisions():
             program.attributes["decisions"] = to_attribute(
                 cascade_decisions(program, decisions, CTAS, the_program(module).extents)
@@ -353,6 +359,10 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             found += [math.prod(sizes) // extents[row.axis] for row in rows]
             # Where runs begin before their row: the bounds of those that have any of its points, and only such.
             found += [extents[row.axis] + sign * row.most_before for row in rows for sign in (1, -1)]
+            if decisions.run > 1:
+                found += runs_quantities(decisions, grid_axes(program), extents)
+                found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
+                found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             for each in turned:
                 counts = tile_counts(each, tuple(sizes))
                 found += [*counts, math.prod(counts)]

@@ -6,9 +6,8 @@ barriers' start, `pipeline.producer`, `pipeline.consumer` with `pipeline.product
 cluster a slot is free only when the consumers of all its CTAs have released it.
 
 What is particular to a kind of product stands beside: `async_copy` (operands that threads copy), `tile_place` (tiles of
-batches), `turns`, `split_product`, `stream_product` (tiles that two CTAs share),
-`register_product`, `prefetch`. Not handled, because nothing is decided so: several loops, dots
-without an operand in common.
+batches), `turns`, `split_product`, `stream_product` (tiles that two CTAs share), `prefetch`. Not handled, because
+nothing is decided so: several loops, dots without an operand in common.
 Checked by: tests/lower/test_ptx_text.py and test_values.py, and the tests of each kind.
 """
 

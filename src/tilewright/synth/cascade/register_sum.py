@@ -36,6 +36,7 @@ class ComputedBefore(TilewrightError):
             f"an operand is computed by a kernel before: {reason}", remedy="compile it as a sequence of kernels"
         )
         self.programs = programs
+        self.reason = reason
 
 
 def sum_in_registers(

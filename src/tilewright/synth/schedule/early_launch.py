@@ -87,5 +87,5 @@ def _in_waves(program: tile.ProgramOp, d: CascadeDecisions | PipelineDecisions) 
 def with_waiter(d: PipelineDecisions) -> PipelineDecisions:
     """The decisions, with who waits for the launch before."""
     # Factors are loaded before the first slot; threads that copy wait each for itself.
-    early = d.promoted or d.computed or d.copies_by_threads
+    early = d.promoted or d.copies_by_threads
     return replace(d, filler_waits=int(bool(d.programmatic) and not early))
