@@ -12,17 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from xdsl.dialects.builtin import ModuleOp
+
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import aligned, elements_of
+from tilewright.driver.compile.sequence import sequence
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade_facts import NoTensorMap
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
 
@@ -64,7 +69,7 @@ _CHOICES = (
     ),
     _Choice(
         "operands that threads copy",
-        lambda decisions: isinstance(decisions, PipelineDecisions) and decisions.copies_by_threads,
+        lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.copies_by_threads,
         lambda wanted: wanted.unmapped == "threads",
         lambda wanted: replace(wanted, unmapped="workspace"),
     ),
@@ -100,8 +105,7 @@ def writable(
         elements = elements_of(kernel, dtype)
         there, wishes = aligned(kernel, elements, wanted)
         demanded = tuple(item.name for item in there.parameters if item.by_map)
-        program = the_program(walked(trace(there, dims, elements, strides), facts, wishes))
-        decisions = decide(program, facts, replace(wishes, mapped=demanded))
+        decisions = _last_decided(trace(there, dims, elements, strides), facts, wishes, demanded)
         found = next((each for each in _CHOICES if each.chosen(decisions)), None)
         if found is None:
             # Of kernels that hand values over nothing is known to be writable.
@@ -114,3 +118,12 @@ def writable(
             )
         wanted = found.without(wanted)
         left_out.append(found.words)
+
+
+def _last_decided(module: ModuleOp, facts: Target, wishes: Wanted, demanded: tuple[str, ...]) -> Decisions:
+    """What is decided of a program, behind copies of arrays that no tensor map describes."""
+    mapped = replace(wishes, mapped=demanded)
+    try:
+        return decide(the_program(walked(module, facts, wishes)), facts, mapped)
+    except NoTensorMap:
+        return sequence(module, facts, replace(mapped, cut=False))[-1].decisions

@@ -160,12 +160,9 @@ SPARE = "spare"
 
 def spare_rows(program: ProgramOp) -> frozenset[str]:
     """The results between whose rows anything may be written: workspaces, which nobody reads but element by element."""
-    names = program.attributes.get(SPARE)
-    return (
-        frozenset(each.data for each in names if isinstance(each, StringAttr))
-        if isinstance(names, ArrayAttr)
-        else frozenset()
-    )
+    names = program.attributes.get(SPARE, ArrayAttr[StringAttr]([]))
+    assert isinstance(names, ArrayAttr), "names stand in a list"
+    return frozenset(each.data for each in cast("ArrayAttr[StringAttr]", names))
 
 
 def index_offset(index: SSAValue) -> int:
