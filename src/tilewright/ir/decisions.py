@@ -263,8 +263,8 @@ class ElementwiseDecisions:
     run along another axis than stores, so that warps turn tiles. rows: one, if points are folded along an axis. order:
     in which the nodes of `ir.expression_nodes` are emitted for a point, empty for all loads first. programmatic: 1 if
     the kernel is launched while the one before it still runs, waits for it, and then lets the next one begin. run:
-    neighbouring points of the last axis that a thread takes together; kept: 1 if the launch after it reads what it
-    stores in runs, and the L2 cache is to keep that."""
+    neighbouring points that a thread takes together, of rows that are filled to whole runs; kept: 1 if the launch after
+    it reads what it stores in runs, and the L2 cache is to keep that."""
 
     ctas: int
     threads: int

@@ -33,12 +33,13 @@ from tilewright.frontends.tile.loop_form import in_loop_form
 from tilewright.frontends.tile.value_form import in_value_form
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import NoTensorMap, contractions
-from tilewright.ir.decisions import Decisions, to_attribute
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, to_attribute
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import reductions, stores, the_program
 from tilewright.synth.cascade.register_sum import ComputedBefore
 from tilewright.synth.cascade.unmapped_slots import copied_by_threads, pass_microseconds
 from tilewright.synth.cut.certificate import require_same
+from tilewright.synth.cut.copied_together import copied_together
 from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.operand_before import operand_before
@@ -149,7 +150,7 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         threads = _by_threads(module, target, wanted)
         after = wanted if threads is None else replace(wanted, unmapped="workspace")
         try:
-            copied = (decided(copy, target, wanted), *_chain(rest, target, after))
+            copied = _joined_copies((decided(copy, target, wanted), *_chain(rest, target, after)), target, wanted)
             return copied if threads is None else _quicker(copied, threads, target)
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
@@ -164,6 +165,20 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
             return tuple(part for each in found for part in _chain(each, target, wanted))
         except TilewrightError:
             raise refusal from None
+
+
+def _joined_copies(parts: tuple[Part, ...], target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """The parts with the first two as one, where both copy arrays in runs."""
+    first, second, *others = parts
+    if not (_in_runs(first.decisions) and _in_runs(second.decisions)):
+        return parts
+    module = copied_together(first.traced, second.traced)
+    found = None if module is None else decided(module, target, wanted)
+    return parts if found is None or not _in_runs(found.decisions) else (found, *others)
+
+
+def _in_runs(decisions: Decisions) -> bool:
+    return isinstance(decisions, ElementwiseDecisions) and decisions.run > 1
 
 
 def _by_threads(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...] | None:

@@ -63,7 +63,7 @@ _CHOICES = (
     ),
     _Choice(
         "operands that threads copy",
-        lambda decisions: isinstance(decisions, PipelineDecisions) and decisions.copies_by_threads,
+        lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.copies_by_threads,
         lambda wanted: wanted.unmapped == "threads",
         lambda wanted: replace(wanted, unmapped="workspace"),
     ),

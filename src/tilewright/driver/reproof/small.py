@@ -59,7 +59,7 @@ from tilewright.ir.decisions import (
 from tilewright.ir.group_rows import GroupDecision, stands_in_line
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import derived_extent
-from tilewright.ir.tile.facts import gathers, grid_axes, loops, parameter_name, the_program
+from tilewright.ir.tile.facts import gathers, grid_axes, loops, parameter_name, run_axes, stores, the_program
 from tilewright.ir.tile.gather import Remainder, Table
 from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
@@ -106,7 +106,7 @@ def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
             length = extents[row.axis]
             return found | {row.axis: reduced_extent(length, row.strip, _STRIPS) if row.streamed else length}
         case ElementwiseDecisions() if decisions.run > 1:
-            return extents | runs_instance(decisions, grid_axes(program), extents)[0]
+            return extents | runs_instance(decisions, _results(program), extents)[0]
         case ElementwiseDecisions(transpose=turned):
             found = {axis: min(extent, _POINTS_PER_AXIS) for axis, extent in extents.items()}
             for each in turned:
@@ -120,6 +120,11 @@ def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
             return extents | _pipeline_extents(decisions, extents)
         case CascadeDecisions():
             return cascade_extents(decisions, extents)
+
+
+def _results(program: tile.ProgramOp) -> list[tuple[str, ...]]:
+    """The axes of each result of a program whose threads take runs of points."""
+    return [run_axes(program, store) for store in stores(program)]
 
 
 def gathered_extents(program: tile.ProgramOp) -> dict[str, int]:
@@ -270,7 +275,7 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
         case ElementwiseDecisions():
             ctas = min(decisions.ctas, CTAS)
             if decisions.run > 1:
-                _, ctas = runs_instance(decisions, grid_axes(program), the_program(module).extents)
+                _, ctas = runs_instance(decisions, _results(program), the_program(module).extents)
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=ctas))
         case CascadeDecisions():
             program.attributes["decisions"] = to_attribute(
@@ -360,7 +365,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             # Where runs begin before their row: the bounds of those that have any of its points, and only such.
             found += [extents[row.axis] + sign * row.most_before for row in rows for sign in (1, -1)]
             if decisions.run > 1:
-                found += runs_quantities(decisions, grid_axes(program), extents)
+                found += runs_quantities(decisions, _results(program), extents)
                 found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
                 found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             for each in turned:

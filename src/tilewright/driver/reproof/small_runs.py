@@ -26,54 +26,94 @@ _ROUNDS = 2
 """How often each thread goes round the loop over as many runs, at most; some more often."""
 _RUNS_OF_ROW = 48
 """At most: so few rows that what lies between them is no large part of memory."""
-_MATRICES = 2
-"""Elements left of an axis besides the last and the longest."""
+_FEW = 2
+"""Elements left of an axis that is not its result's only one besides the last."""
+_ROWS_SHARED = 16
+"""Rows left of an axis that several results have."""
 
 
 def runs_instance(
-    d: ElementwiseDecisions, axes: Sequence[str], extents: Mapping[str, int]
+    d: ElementwiseDecisions, results: Sequence[Sequence[str]], extents: Mapping[str, int]
 ) -> tuple[dict[str, int], int]:
-    """Extents, and CTAs. axes: of the grid, in order; extents: of the program."""
+    """Extents, and CTAs. results: the axes of each, in the order in which its runs are taken; extents: of the
+    program."""
     least = min(d.ctas, _CTAS)
     for ctas in range(least, min(d.ctas, _CTAS_MOST) + 1):
-        found = _extents(d, axes, extents, ctas, or_nearest=False)
+        found = _extents(d, results, extents, ctas, or_nearest=False)
         if found is not None:
             return found, ctas
-    found = _extents(d, axes, extents, least, or_nearest=True)
+    found = _extents(d, results, extents, least, or_nearest=True)
     assert found is not None
     return found, least
 
 
-def runs_quantities(d: ElementwiseDecisions, axes: Sequence[str], extents: Mapping[str, int]) -> list[int]:
+def runs_quantities(d: ElementwiseDecisions, results: Sequence[Sequence[str]], extents: Mapping[str, int]) -> list[int]:
     """What the lowering may write as an immediate that depends on extents."""
-    *others, last = (extents[axis] for axis in axes)
-    runs = -(-last // d.run)
-    return [runs, runs * math.prod(others), *others]
+    found: list[int] = []
+    for axes in results:
+        *others, last = (extents[axis] for axis in axes)
+        runs = -(-last // d.run)
+        found += [runs, runs * math.prod(others), *others, runs * d.run]
+    return found
 
 
 def _extents(
-    d: ElementwiseDecisions, axes: Sequence[str], extents: Mapping[str, int], ctas: int, *, or_nearest: bool
+    d: ElementwiseDecisions,
+    results: Sequence[Sequence[str]],
+    extents: Mapping[str, int],
+    ctas: int,
+    *,
+    or_nearest: bool,
 ) -> dict[str, int] | None:
     """With which threads of so many CTAs do what those of the program do; None if there are none. or_nearest: the
     largest that were looked at, then."""
-    *others, last = axes
-    runs = -(-extents[last] // d.run)
-    kept = min(runs, _RUNS_OF_ROW)
-    found = {axis: min(extents[axis], _MATRICES) for axis in others}
-    found[last] = d.run * (kept - 1) + (extents[last] % d.run or d.run)
-    if not others:
-        return found | {last: extents[last]} if runs == kept or or_nearest else found
-    longest = max(others, key=lambda axis: extents[axis])
-    total = runs * math.prod(extents[axis] for axis in others)
+    free = {axes: _free_axis(axes, results, extents) for axes in map(tuple, results)}
+    found: dict[str, int] = {}
+    for axes in results:
+        *others, last = axes
+        for axis in others:
+            least = _FEW if len(others) > 1 else _ROWS_SHARED
+            found[axis] = max(found.get(axis, 0), min(extents[axis], least))
+        found[last] = max(found.get(last, 0), _in_runs(d, extents[last], _RUNS_OF_ROW))
     threads = ctas * d.threads
-    rounds, rest = divmod(total, _PAIRED * d.ctas * d.threads)
     most = _PAIRED * threads
-    begin = min(rounds, _ROUNDS) * most
-    left = range(threads + 1, most) if rest > d.ctas * d.threads else range(1, threads)
-    row = kept * math.prod(found[axis] for axis in others if axis != longest)
-    taken = {found[last], kept} if extents[longest] not in (extents[last], runs) else set[int]()
-    sizes = range(1, min(extents[longest], (begin + most) // row + 2) + 1)
-    # The most, so that threads of all CTAs take what is left.
-    wanted = (size for size in reversed(sizes) if size not in taken and row * size - begin in left)
-    size = next(wanted, sizes[-1] if or_nearest else None)
-    return None if size is None else found | {longest: size}
+    for axes, axis in free.items():
+        *others, last = axes
+        runs = -(-extents[last] // d.run)
+        total = runs * math.prod(extents[each] for each in others)
+        rounds, rest = divmod(total, _PAIRED * d.ctas * d.threads)
+        begin = min(rounds, _ROUNDS) * most
+        left = range(threads + 1, most) if rest > d.ctas * d.threads else range(1, threads)
+
+        def count(size: int, axis: str = axis, others: Sequence[str] = others, last: str = last) -> int:
+            sizes = found | {axis: size}
+            return -(-sizes[last] // d.run) * math.prod(sizes[each] for each in others)
+
+        step = d.run if axis == last else 1
+        parts = range(1, -(-extents[axis] // step) + 1)
+        sizes = [
+            _in_runs(d, extents[axis], each) if axis == last else each
+            for each in parts
+            if count(step * each - step + 1) <= begin + most
+        ]
+        taken = {size for each, size in found.items() if extents[each] != extents[axis]}
+        fitting = (size for size in reversed(sizes) if size not in taken and count(size) - begin in left)
+        size = next(fitting, sizes[-1] if or_nearest else None)
+        if size is None:
+            return None
+        found[axis] = size
+    return found
+
+
+def _in_runs(d: ElementwiseDecisions, extent: int, most: int) -> int:
+    """At most so many runs of an axis, the last one as long as the axis's."""
+    runs = min(-(-extent // d.run), most)
+    return d.run * (runs - 1) + (extent % d.run or d.run)
+
+
+def _free_axis(axes: Sequence[str], results: Sequence[Sequence[str]], extents: Mapping[str, int]) -> str:
+    """The axis of which as much is left as it takes: one that no result over other axes has, not the last if another
+    one will do."""
+    others = {axis for each in results if set(each) != set(axes) for axis in each}
+    own = [axis for axis in axes if axis not in others] or list(axes)
+    return max(own, key=lambda axis: (axis != axes[-1], extents[axis]))

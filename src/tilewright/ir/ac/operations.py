@@ -548,9 +548,8 @@ class ClusterReduceOp(AcOperation):
 class ElementwiseOp(AcOperation):
     """Every thread of the grid runs the body for its share of the points of `extents` (outermost first).
 
-    run: neighbouring points of the last extent that one thread takes together; 1 where there is none. The last run of a
-    row has what is left of it. Stores are dense along the last extent then, and each run begins at a multiple of 16
-    bytes of its array.
+    run: neighbouring points of the last extent, which it divides, that one thread takes together; 1 where there is
+    none. Stores are dense along the last extent then, and each run begins at a multiple of 16 bytes of its array.
     Region arguments: one index per extent.
 
     rows: how units of threads share rows of points along the last extent (`ir.rows`); then `ac.fold` may stand in the

@@ -5,7 +5,6 @@ one or more units of 16 bytes there, aligned. In a source they lie together too,
 begin at any element: rows of an odd pitch begin everywhere (`lower.points.wide_loads`). A source that is not dense
 along the last axis is read element by element, one that does not depend on it once.
 
-Where runs do not divide the extent, the last one of each row is stored, and loaded, element by element.
 Two runs are in flight in each thread: all wide loads are issued before anything waits for one.
 Where the next launch reads what is stored, and the L2 cache holds that, stores ask the cache to keep it, and wide loads
 ask it to give up theirs first: hints, which change no value.
@@ -49,9 +48,9 @@ class _Policies:
 
 
 def lower_runs(text: Text, places: Places, op: ac.ElementwiseOp, run: int, thread: str) -> None:
-    """Emit the loops over the op's extents, `run` points of the last one at a time."""
+    """Emit the loops over the op's extents, `run` points of the last one at a time (it is a multiple of `run`)."""
     extents = fixed_sizes(op.extents)
-    counts = (*extents[:-1], -(-extents[-1] // run))
+    counts = (*extents[:-1], extents[-1] // run)
     total = math.prod(counts)
     ends = _array_ends(text, places, op)
     policies = _policies(text, op)
@@ -70,8 +69,8 @@ def lower_runs(text: Text, places: Places, op: ac.ElementwiseOp, run: int, threa
             text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", stride, left))
             numbers.append(text.into("b32", "add.u32", linear, stride))
         runs = [_begin(text, places, op, run, _decode(text, number, counts, run), ends, policies) for number in numbers]
-        for values, loads, left in runs:
-            _finish(text, values, op, run, loads, left, policies)
+        for values, loads in runs:
+            _finish(text, values, op, run, loads, policies)
         text.emit("add.u32", linear, linear, advance)
         text.emit("bra", head)
         text.place(end)
@@ -136,20 +135,14 @@ def _begin(
     indices: list[str],
     ends: dict[SSAValue, str],
     policies: _Policies,
-) -> tuple[Places, _Loads, list[str]]:
-    """Index arithmetic and the issue of every load of one run, and which of its points there are, as predicates: none
-    where there are always all of them."""
+) -> tuple[Places, _Loads]:
+    """Index arithmetic and the issue of every load of one run."""
     values: Places = dict(places)
     last = op.body.block.args[-1]
     for argument, register in zip(op.body.block.args, indices, strict=True):
         values[argument] = IndexPlace(register)
     steps: dict[SSAValue, int] = {argument: int(argument is last) for argument in op.body.block.args}
     loads: _Loads = {}
-    there: list[str] = []
-    extent = fixed_sizes(op.extents)[-1]
-    if extent % run:
-        left = text.into("b32", "sub.u32", extent, indices[-1])
-        there = [text.into("pred", "setp.gt.u32", left, number) for number in range(run)]
     for inner in op.body.block.ops:
         match inner:
             case ac.AffineOp():
@@ -164,10 +157,10 @@ def _begin(
                 values[inner.result] = IndexPlace(divided(text, values, inner))
                 steps[inner.result] = 0
             case ac.ElementLoadOp():
-                loads[inner.result] = _issue(text, values, inner, run, steps, ends[inner.source], there, policies)
+                loads[inner.result] = _issue(text, values, inner, run, steps, ends[inner.source], policies)
             case _:
                 pass
-    return values, loads, there
+    return values, loads
 
 
 def _issue(
@@ -177,7 +170,6 @@ def _issue(
     run: int,
     steps: dict[SSAValue, int],
     end: str,
-    there: list[str],
     policies: _Policies,
 ) -> WideLoad | _Elements:
     source = values[op.source]
@@ -201,10 +193,7 @@ def _issue(
     if not moving:
         value = load_as_float(text, source, f"[{address}]", inside)
         return _Elements([value] * run)
-    guards = [
-        _guard(text, moving, number, _both(text, inside, point)) if check else point
-        for number, point in enumerate(there or [""] * run)
-    ]
+    guards = [_guard(text, moving, number, inside) if check else "" for number in range(run)]
     if step != 1:
         return _Elements(
             [
@@ -213,11 +202,6 @@ def _issue(
             ]
         )
     return issue_wide(text, source, address, end, guards, run * element_bytes, policies.load)
-
-
-def _both(text: Text, one: str, other: str) -> str:
-    """Of two predicates, each "" where it always holds, that both hold."""
-    return text.into("pred", "and.pred", one, other) if one and other else one or other
 
 
 def _guard(text: Text, moving: list[tuple[str, int, int | str]], number: int, inside: str) -> str:
@@ -232,21 +216,13 @@ def _guard(text: Text, moving: list[tuple[str, int, int | str]], number: int, in
 # ---------------------------------------------------------------- values and stores
 
 
-def _finish(
-    text: Text,
-    values: Places,
-    op: ac.ElementwiseOp,
-    run: int,
-    loads: _Loads,
-    there: list[str],
-    policies: _Policies,
-) -> None:
+def _finish(text: Text, values: Places, op: ac.ElementwiseOp, run: int, loads: _Loads, policies: _Policies) -> None:
     """What is computed from a run's loads, and its stores."""
     packed = {value: arrived(text, load, run) for value, load in loads.items() if isinstance(load, WideLoad)}
     stores = [inner for inner in op.body.block.ops if isinstance(inner, ac.ElementStoreOp)]
     if all(_is_copy(store, loads, values) for store in stores):
         for store in stores:
-            _store_words(text, values, store, packed[store.value], there, policies.store)
+            _store_words(text, values, store, packed[store.value], policies.store)
         return
     registers: dict[SSAValue, list[str]] = {}
     for value, load in loads.items():
@@ -272,7 +248,7 @@ def _finish(
     for store, elements in results.items():
         destination = values[store.destination]
         assert isinstance(destination, GlobalPlace)
-        _store_words(text, values, store, narrowed(text, destination.element, elements), there, policies.store)
+        _store_words(text, values, store, narrowed(text, destination.element, elements), policies.store)
 
 
 def _is_copy(store: ac.ElementStoreOp, loads: _Loads, values: Places) -> bool:
@@ -297,10 +273,7 @@ def narrowed(text: Text, element: str, registers: list[str]) -> list[str]:
     return [text.into("b32", f"cvt.rn.{element}x2.f32", high, low) for low, high in pairs]
 
 
-def _store_words(
-    text: Text, values: Places, op: ac.ElementStoreOp, words: list[str], there: list[str], policy: str
-) -> None:
-    """there: as `_begin` has it; of a run with fewer points each is stored by itself."""
+def _store_words(text: Text, values: Places, op: ac.ElementStoreOp, words: list[str], policy: str) -> None:
     destination = values[op.destination]
     assert isinstance(destination, GlobalPlace)
     address = destination.register
@@ -308,27 +281,8 @@ def _store_words(
         place = values[index]
         assert isinstance(place, IndexPlace)
         address = displaced_address(text, address, place.register, stride * ELEMENT_BYTES[destination.element])
-    per_unit, whole = RUN_BYTES // WORD_BYTES, there[-1] if there else ""
+    per_unit = RUN_BYTES // WORD_BYTES
     for first in range(0, len(words), per_unit):
         unit = f"{{{', '.join(words[first : first + per_unit])}}}"
         hint, policies = (".L2::cache_hint", [policy]) if policy else ("", [])
-        text.emit(f"st.global{hint}.v4.b32", f"[{address}+{first * WORD_BYTES}]", unit, *policies, guard=whole)
-    if not there:
-        return
-    stored = text.label("run_stored")
-    text.emit("bra", stored, guard=whole)
-    _store_singly(text, address, destination.element, words, there)
-    text.place(stored)
-
-
-def _store_singly(text: Text, address: str, element: str, words: list[str], there: list[str]) -> None:
-    """Those of a run's packed elements that there are, one by one; the last is none of them."""
-    size = ELEMENT_BYTES[element]
-    per_word = WORD_BYTES // size
-    for number, point in enumerate(there[:-1]):
-        word, within = words[number // per_word], 8 * size * (number % per_word)
-        single = text.into("b32", "shr.u32", word, within) if within else word
-        if size < WORD_BYTES:
-            single = text.into("b16", "cvt.u16.u32", single)
-        kind = {1: "u8", 2: "b16", 4: "b32"}[size]
-        text.emit(f"st.global.{kind}", f"[{address}+{number * size}]", single, guard=point)
+        text.emit(f"st.global{hint}.v4.b32", f"[{address}+{first * WORD_BYTES}]", unit, *policies)

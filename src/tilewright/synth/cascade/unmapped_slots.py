@@ -1,4 +1,4 @@
-"""Do threads copy what no tensor map brings into a walk's slots, or does a kernel before copy it? Which tiles are weighed?
+"""Do threads copy what no tensor map brings into a walk's slots, or does a kernel before? Which tiles are weighed?
 
 Copied first: the array is read and written once more before the product begins. By threads: every slice of every tile
 costs an instruction of a warp for each 32 pieces, which is hidden only as far as the slice takes as long to multiply

@@ -2,10 +2,10 @@
 
 A tensor map wants rows that begin at multiples of 16 bytes, and an array that does. A copy into a workspace that is
 dense but for that changes no number. It is contiguous along the axis that the array is contiguous along, or along
-another one where the tensor core takes an operand so. The program after is the same, of an array with other strides, so there is nothing to
-certify but the copy. Where an array is read displaced, and so past its ends, the copy is displaced, zeros where the
-array ends, and the loads that were displaced as it is read the copy in place. What integers lead to is laid out in the
-order of the axes that it is read over, by a program that loads it at the same places.
+another one where the tensor core takes an operand so. The program after is the same, of an array with other strides, so
+there is nothing to certify but the copy. Where an array is read displaced, and so past its ends, the copy is displaced,
+zeros where the array ends, and the loads that were displaced as it is read the copy in place. What integers lead to is
+laid out in the order of the axes that it is read over, by a program that loads it at the same places.
 
 Not handled, and None: arrays that are stored to, or read by blocks of an axis; arrays that are gathered in several
 ways; extents that only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
@@ -21,7 +21,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, blocks_of
-from tilewright.ir.tile.facts import gathers, index_offset, parameter_name, the_program
+from tilewright.ir.tile.facts import SPARE, gathers, index_offset, parameter_name, the_program
 from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.rules import violations
 from tilewright.ir.tile.types import TensorType, tensor_type
@@ -158,6 +158,7 @@ def _copy(
     block.add_ops([grid, *shifts.values(), load, tile.StoreOp(load.result, block.args[1], own, place), tile.ReturnOp()])
     sizes = dict(zip(axes, kinds[0].extents, strict=True))
     copy = tile.ProgramOp(f"{taken}_copy", [name, taken], sizes, Region(block), place)
+    copy.attributes[SPARE] = ArrayAttr([StringAttr(taken)])
     module = ModuleOp([copy])
     assert next(violations(copy), None) is None, "a copy is a program"
     return module

@@ -26,7 +26,7 @@ from tilewright.contract.typestate.array_parts import ArrayView, array_of
 from tilewright.contract.typestate.copy_starts import check_start
 from tilewright.contract.typestate.footprint import box_extent_bytes
 from tilewright.contract.typestate.program import Buffer, integers, type_of
-from tilewright.contract.typestate.run_time_sizes import fixed, most_each, reaches_no_further
+from tilewright.contract.typestate.run_time_sizes import fixed, is_multiple, most_each, reaches_no_further
 from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
 from tilewright.contract.typestate.staged_places import Chunk, check_places
 from tilewright.contract.typestate.steps.index_load import require_integers
@@ -356,8 +356,8 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     run = op.run.data if op.run is not None else 1
     if not isinstance(product(extents), int) and prod(most_each(op.extents, op)) > _POINTS_MOST:
         walk.findings.doubt(f"up to {prod(most_each(op.extents, op))} points, which are counted in 32 bits", op)
-    if run < 1 or (run > 1 and not isinstance(extents[-1], int)):
-        walk.findings.doubt(f"runs of {run} points along an extent of {extents[-1]}", op)
+    if run < 1 or not is_multiple(extents[-1], run):
+        walk.findings.doubt(f"runs of {run} points do not divide an extent of {extents[-1]}", op)
     if op.transpose is not None:
         require_transposed(walk, op)
     if op.rows is not None:
