@@ -1,22 +1,17 @@
 """Is an operand that is computed before the product faster in registers, or in a workspace, and does `synth` know?
 
-    python -m bench computed [--generators] [--turns N] [--results FOLDER]
+    python -m bench computed [--turns N] [--results FOLDER]
 
 Three programs whose left operand is an expression, over five shapes, each compiled with either wish and without one;
 timed in turns in one process, on random data, with inputs that together exceed the L2 cache. A row says how long
-registers take beside a workspace, what was chosen unasked, and the error of each beside float32 on the GPU. With
---generators a row says what a walk takes of a pipeline's time.
+registers take beside a workspace, what was chosen unasked, and the error of each beside float32 on the GPU.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-import multiprocessing
-import os
 import statistics
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,42 +39,10 @@ rounded operand, and their tiles alone differ."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=int, default=11, help="timed turns of each kernel (default 11)")
-    parser.add_argument("--generators", action="store_true", help="compare walks with pipelines instead")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return _generators(arguments) if arguments.generators else _places(arguments)
-
-
-def _generators(arguments: argparse.Namespace) -> int:
-    """Pipeline and walk of every product, in one process and interleaved."""
-    work = [(name, shape, walks) for shape in SHAPES for name in PROGRAMS for walks in (False, True)]
-    with ProcessPoolExecutor(os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        bundles = list(pool.map(_bundle, work))
-    import torch
-
-    torch.manual_seed(0)
-    rows: list[dict[str, Any]] = []
-    for (name, shape, _), before, after in zip(work[::2], bundles[::2], bundles[1::2], strict=True):
-        ways: dict[str, Bundle] = {"template": before, "walk": after}
-        rows.append(generators_of(torch, name, shape, ways, arguments.turns))
-        row, wrong = rows[-1], "" if rows[-1]["right"] else "; WRONG"
-        print(f"{name} {shape}: the walk takes {row['ratio']:.4f} of the template's time{wrong}", flush=True)
-        torch.cuda.empty_cache()
-    mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
-    print(f"geometric mean {mean:.4f}; written to {write('computed-generators', rows, arguments.results)}")
-    return 0 if all(row["right"] for row in rows) else 1
-
-
-def _bundle(work: tuple[str, Shape, bool]) -> Bundle:
-    from tilewright.synth.tile.wanted import Wanted
-
-    name, shape, walks = work
-    return compiled(name, shape, Wanted(walked=walks), rerun=False).bundle()
-
-
-def _places(arguments: argparse.Namespace) -> int:
     import torch
 
     torch.manual_seed(0)
@@ -100,14 +63,14 @@ def _places(arguments: argparse.Namespace) -> int:
 
 def measure(torch: Any, name: str, shape: Shape, turns: int) -> dict[str, Any]:
     """One program at one shape (rows, columns, contracted), both ways."""
-    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.ir.cascade import CascadeDecisions
     from tilewright.synth.tile.wanted import Wanted
 
     ways = {way: Wanted(computed=way) for way in ("registers", "workspace")}
     bundles = {way: compiled(name, shape, wanted).bundle() for way, wanted in ways.items()}
     times, errors = timed(torch, name, shape, bundles, turns)
     chosen = compiled(name, shape, Wanted()).decisions
-    assert isinstance(chosen, PipelineDecisions)
+    assert isinstance(chosen, CascadeDecisions)
     ratio = statistics.median(a / b for a, b in zip(times["registers"], times["workspace"], strict=True))
     return {
         "program": name,
@@ -120,22 +83,8 @@ def measure(torch: Any, name: str, shape: Shape, turns: int) -> dict[str, Any]:
     }
 
 
-def generators_of(torch: Any, name: str, shape: Shape, bundles: Mapping[str, Bundle], turns: int) -> Any:
-    """As `measure`, of the two generators: what the walk takes of the template's time."""
-    times, errors = timed(torch, name, shape, bundles, turns)
-    ratio = statistics.median(a / b for a, b in zip(times["walk"], times["template"], strict=True))
-    return {
-        "program": name,
-        "shape": shape,
-        "ratio": round(ratio, 4),
-        "milliseconds": {way: round(statistics.median(values), 5) for way, values in times.items()},
-        "errors": errors,
-        "right": errors["walk"] <= _MOST_ERROR_RATIO * errors["template"],
-    }
-
-
-def compiled(name: str, shape: Shape, wanted: Wanted, *, rerun: bool = True) -> Compilation:
-    """One program at one shape. rerun: whether its text is proved on a small instance too."""
+def compiled(name: str, shape: Shape, wanted: Wanted) -> Compilation:
+    """One program at one shape."""
     from bench import tile_programs
     from tilewright.driver.compile.compile import compile_kernel
 
@@ -144,7 +93,6 @@ def compiled(name: str, shape: Shape, wanted: Wanted, *, rerun: bool = True) -> 
         dims=dict(zip("MNK", shape, strict=True)),
         dtype={"a": "f16"} if name == "converted_first" else "bf16",
         wanted=wanted,
-        rerun=rerun,
     )
 
 

@@ -71,7 +71,7 @@ def test_factors_are_loaded_ahead_behind_a_slot_alone() -> None:
         compilation, decisions = walked(
             kernel, dims, dtype=kinds, strides={"b": (1, 384)}, tile=(128, 64), accumulation=accumulation
         )
-        assert decisions.waits_alone and decisions.loads_ahead == ahead
+        assert decisions.filler_waits and decisions.loads_ahead == ahead
         check_numbers(compilation)
 
 

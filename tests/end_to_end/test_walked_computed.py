@@ -1,8 +1,6 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Products that compute an operand on the way, as walks: proved twice, and the machine's numbers are NumPy's."""
 
-import difflib
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -128,7 +126,7 @@ IN_REGISTERS: dict[str, Case] = {
 
 def compiled(case: Case, **more: Any) -> Compilation:
     kernel, dims, elements, wishes = case
-    return compile_kernel(kernel, dims=dims, dtype=elements, wanted=Wanted(walked=True, **(wishes | more)))
+    return compile_kernel(kernel, dims=dims, dtype=elements, wanted=Wanted(**(wishes | more)))
 
 
 @pytest.mark.sample(3)
@@ -160,7 +158,7 @@ def test_what_no_threads_are_to_compute_a_kernel_before_computes() -> None:
 def lowered(case: Case, **more: Any) -> tuple[ModuleOp, ModuleOp]:
     """The decided program, and its kernel."""
     kernel, dims, elements, wishes = case
-    wanted = Wanted(walked=True, computed="registers", **(wishes | more))
+    wanted = Wanted(computed="registers", **(wishes | more))
     module = walked(trace(kernel, dims, elements_of(kernel, elements or "bf16")), HOPPER, wanted)
     decide(the_program(module), HOPPER, wanted)
     (made,) = lower_program(the_program(module)).kernels
@@ -182,7 +180,7 @@ SMALL: Case = (scaled, {"M": 64, "N": 64, "K": 640}, {}, {"tile": (64, 64), "sta
 )
 def test_the_proof_of_the_text_notices_what_is_left_out(removed: str, which: int) -> None:
     kernel, dims, elements, wishes = SMALL
-    wanted = Wanted(walked=True, computed="registers", **wishes)
+    wanted = Wanted(computed="registers", **wishes)
     compilation = compile_kernel(kernel, dims=dims, dtype=elements or "bf16", wanted=wanted, assembled=False)
     _, module = lowered(SMALL)
     claims = {the_kernel(module).sym_name.data: protocol_claims(module, HOPPER)[0]}
@@ -238,35 +236,6 @@ def test_another_operand_than_the_program_s_is_found(edit: Callable[[ModuleOp], 
     edit(module)
     found = misvalued_results(the_program(program), [module])
     assert found and "multiplies is another expression" in found[0].message
-
-
-def _loop(text: str) -> list[str]:
-    """The lines of the longest loop of a text, which is that over slots of the consumers, without names of registers
-    and labels."""
-    lines = [re.sub(r"%([a-z]+)\d+", r"%\1", line.strip()) for line in text.splitlines()]
-    labels = {line[:-1]: number for number, line in enumerate(lines) if line.endswith(":")}
-    loops: list[list[str]] = []
-    for number, line in enumerate(lines):
-        target_label = line.rstrip(";").split(" ")[-1]
-        if line.startswith("bra ") and labels.get(target_label, number) < number:
-            loops.append(lines[labels[target_label] : number])
-    multiplying = [each for each in loops if any("wgmma.mma_async" in line for line in each)]
-    inner = min(multiplying, key=len)
-    return [re.sub(r"\b[a-z_]+_\d+\b", "label", line) for line in inner]
-
-
-@pytest.mark.parametrize("name", ["cast", "two consumers", "two blocks", "activated"])
-def test_the_loop_is_that_of_a_pipeline(name: str) -> None:
-    kernel, dims, elements, wishes = IN_REGISTERS[name]
-    texts = [
-        compile_kernel(
-            kernel, dims=dims, dtype=elements, assembled=False, rerun=False,
-            wanted=Wanted(computed="registers", walked=walks, **wishes),
-        ).ptx
-        for walks in (False, True)
-    ]  # fmt: skip
-    before, after = map(_loop, texts)
-    assert before and not list(difflib.unified_diff(before, after))
 
 
 def test_a_wish_that_no_tile_grants_is_refused() -> None:

@@ -3,7 +3,7 @@
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
-from tilewright.driver.compile.walked import given_arrays, walked
+from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Instruction, Module
 from tilewright.frontends.ptx.reader import read
@@ -26,11 +26,11 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import Decisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
-from tilewright.lower.plan import launch_plan
+from tilewright.lower.plan import launch_plan, sequence_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core.plan import run_plan
-from tilewright.synth.decide import Wanted, decide
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 TARGET = "sm_90a"
@@ -99,7 +99,8 @@ def blur(x: tw.Tensor["M", "N"], weight: tw.Tensor["N"], y: tw.Tensor["M", "N"])
 
 @dataclass(frozen=True)
 class Lowered:
-    """One program from source to text. source: over the plan's arrays; module: the form of it that was lowered."""
+    """One program from source to text. source: over the plan's arrays; module: the form of it that was lowered, and
+    decisions: of that, behind kernels that copy or compute its operands."""
 
     module: ModuleOp
     decisions: Decisions
@@ -135,9 +136,11 @@ def lower(
     """elements: as declared or bf16 where unnamed."""
     kinds = {each.name: each.element or Element.BF16 for each in kernel.parameters} | dict(elements or {})
     source = trace(kernel, dims, kinds, strides)
-    module = walked(source, target(TARGET), wanted)
-    lowered = lower_decided(module, decide(the_program(module), target(TARGET), wanted))
-    return replace(lowered, plan=given_arrays(lowered.plan, source), source=source)
+    parts = uncut(source, target(TARGET), wanted or Wanted())
+    lowered = [lower_program(the_program(part.module)) for part in parts]
+    modules = tuple(each.module for program in lowered for each in program.kernels)
+    plan = sequence_plan(the_program(source), lowered)
+    return Lowered(parts[-1].module, parts[-1].decisions, modules, plan, source)
 
 
 def gemm(m: int, n: int, k: int, **wanted: Any) -> Lowered:

@@ -219,9 +219,9 @@ def test_a_materialized_operand_is_a_kernel_of_its_own_that_runs_first():
     filecheck(
         lowered.ptx,
         """
-CHECK:      .visible .entry product_of_sums_left_operand(
+CHECK:      .visible .entry product_of_sums_operand_stored(
 CHECK-NEXT: .param .u64 a_param,
-CHECK-NEXT: .param .u64 left_operand_param
+CHECK-NEXT: .param .u64 product_of_sums_operand_param
 CHECK:      .reqntid 256, 1, 1
 CHECK:      griddepcontrol.wait;
 CHECK-NEXT: griddepcontrol.launch_dependents;
@@ -230,7 +230,7 @@ CHECK:      shf.r.wrap.b32
 CHECK:      st.global.L2::cache_hint.v4.b32
 CHECK:      ret;
 CHECK:      .visible .entry product_of_sums(
-CHECK-NEXT: .param .align 64 .b8 left_operand_map_param[128],
+CHECK-NEXT: .param .align 64 .b8 product_of_sums_operand_map_param[128],
 CHECK-NOT:  griddepcontrol
 CHECK:      // role producer
 CHECK:      tiles_{{[0-9]+}}:
@@ -242,7 +242,7 @@ CHECK-NOT:  griddepcontrol
 CHECK:      ret;
 """,
     )
-    assert [launch.entry for launch in lowered.plan.launches] == ["product_of_sums_left_operand", "product_of_sums"]
+    assert [launch.entry for launch in lowered.plan.launches] == ["product_of_sums_operand_stored", "product_of_sums"]
     assert [launch.programmatic for launch in lowered.plan.launches] == [True, True]
     assert [buffer.role for buffer in lowered.plan.buffers] == ["input", "input", "output", "workspace"]
 

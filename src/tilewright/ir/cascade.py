@@ -61,7 +61,8 @@ class SlotDecision:
     need not keep any. halved: columns that it has of a tile's, where the CTAs of a pair bring half of them each, the
     first one the first half; else 0; halved_dimension: the dimension of the map that has them. remade: how each
     consumer makes an operand of it (`ir.ac.remade`), "" where the slot is multiplied as it is; remade_element: of that
-    operand; remade_chunks: of 16 bytes, that it takes of each row.
+    operand; remade_chunks: of 16 bytes, that it takes of each row. piece_bytes: 0 if the copy engine brings it, by the
+    map; else threads copy it in pieces of so many bytes (`ir.ac.async_copy`), and the map only says where it lies.
     """
 
     load: int
@@ -94,6 +95,7 @@ class SlotDecision:
     remade: Literal["", "turned", "widened"] = ""
     remade_element: str = ""
     remade_chunks: int = 0
+    piece_bytes: int = 0
 
     @property
     def multiplied(self) -> SlotDecision:
@@ -340,11 +342,21 @@ class CascadeDecisions:
         return SplitSum(self.split, self.consumers, self.tile_rows, self.tile_columns, step)
 
     @property
-    def waits_alone(self) -> bool:
-        """Whether the thread that fills slots alone waits for the launch before, and others know of it by its slots;
-        where rows stand in groups, all read first where these end, and scales and numbers of an operand that is
-        computed are loaded before the first slot."""
-        return bool(self.programmatic) and not (self.grouping or self.scales_ahead or self.computed)
+    def filler_waits(self) -> bool:
+        """Whether the thread that fills slots waits for the launch before by itself, at its tiles; where rows stand in
+        groups, all read first where these end, and threads that copy wait each for itself."""
+        return bool(self.programmatic) and not (self.grouping or self.copies_by_threads)
+
+    @property
+    def consumers_wait(self) -> bool:
+        """Whether the consumers do so, too, since they load scales, or numbers of an operand that is computed, before
+        the first slot. Others know of the filler's wait by its slots."""
+        return self.filler_waits and bool(self.scales_ahead or self.computed)
+
+    @property
+    def copies_by_threads(self) -> bool:
+        """Whether a warpgroup fills the slots, of which its threads copy some."""
+        return any(slot.piece_bytes for slot in self.slots)
 
     @property
     def stream(self) -> TileStream | None:

@@ -81,7 +81,7 @@ class PipelineDecisions:
     with its task graph, as JSON; see `synth.schedule.loop_schedule`. turns: 1 if each of two consumers computes whole
     tiles, every second one, instead of a part of every tile. partials: of a product that is promoted slot
     by slot, slots of a turn, each with an accumulator of its own.
-    computed: 1 if `a` brings a raw tile of which consumers compute their left operand in registers. release_distance:
+    release_distance:
     products that a consumer issues after a slot's own before it waits for that one and releases the slot; 0 if it waits
     for each.
     """
@@ -123,7 +123,6 @@ class PipelineDecisions:
     schedule: str = ""
     turns: int = 0
     partials: int = 1
-    computed: int = 0
     release_distance: int = 1
 
     @property
@@ -262,7 +261,10 @@ class PipelineDecisions:
 class ElementwiseDecisions:
     """A program without dot: `ctas` CTAs of `threads` threads share the points of the grid. transpose: one, if loads
     run along another axis than stores, so that warps turn tiles. rows: one, if points are folded along an axis. order:
-    in which the nodes of `ir.expression_nodes` are emitted for a point, empty for all loads first."""
+    in which the nodes of `ir.expression_nodes` are emitted for a point, empty for all loads first. programmatic: 1 if
+    the kernel is launched while the one before it still runs, waits for it, and then lets the next one begin. run:
+    neighbouring points that a thread takes together, of rows that are filled to whole runs; kept: 1 if the launch after
+    it reads what it stores in runs, and the L2 cache is to keep that."""
 
     ctas: int
     threads: int
@@ -270,6 +272,9 @@ class ElementwiseDecisions:
     transpose: tuple[TransposeDecision, ...] = ()
     order: tuple[int, ...] = ()
     rows: tuple[RowDecision, ...] = ()
+    programmatic: int = 0
+    run: int = 1
+    kept: int = 0
 
 
 Decisions = PipelineDecisions | ElementwiseDecisions | CascadeDecisions

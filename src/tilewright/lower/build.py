@@ -171,6 +171,12 @@ def new_role(
     return build.inside(block), block.args[0]
 
 
+def wait_for_launch_before(build: Build) -> None:
+    """The launches before have ended behind this, and the next one may begin: it then waits for this one alone."""
+    build.add(ac.GridWaitOp.create())
+    build.add(ac.GridReleaseOp.create())
+
+
 def order_properties(d: PipelineDecisions | CascadeDecisions) -> dict[str, Attribute]:
     """In which order tiles are taken; see `ir.tile.order`."""
     order: dict[str, Attribute] = {} if d.tile_order == "grouped" else {"order": StringAttr(d.tile_order)}

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr
 
 from tilewright.base.element import Element
 from tilewright.base.plan import (
+    Buffer,
     L2Promotion,
     Launch,
     LaunchPlan,
@@ -69,7 +70,7 @@ def sequence_plan(program: tile.ProgramOp, parts: Sequence[LoweredProgram]) -> L
                 names[buffer.name] = name
                 taken = taken | {name}
             known = next((each for each in listed if each.name == name), None)
-            if name in handed and known is not None and known.elements != buffer.elements:
+            if name in handed and known is not None and not _has(known, buffer):
                 raise ValueError(f"{name} is {known} to one part and {buffer} to another")
             if known is None:
                 sizes[name] = shape
@@ -81,6 +82,14 @@ def sequence_plan(program: tile.ProgramOp, parts: Sequence[LoweredProgram]) -> L
         return plan
     shapes = tuple(sizes[buffer.name] for buffer in listed)
     return replace(plan, run_time=RunTimeSizes(tuple(program.run_time.items()), shapes, tuple(run_time)))
+
+
+def _has(known: Buffer, buffer: Buffer) -> bool:
+    """Whether one array has all elements of another, in the same places; what stores it may fill its rows further."""
+    if known.elements == buffer.elements:
+        return True
+    alike = (known.element, known.strides) == (buffer.element, buffer.strides)
+    return alike and all(one >= other for one, other in zip(known.shape, buffer.shape, strict=True))
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:

@@ -31,10 +31,19 @@ from tilewright.ir.decisions import (
 )
 from tilewright.ir.sizes import size_array
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import buffers, dots, grid_axes, parameter_name, stores
+from tilewright.ir.tile.facts import buffers, dots, grid_axes, parameter_name, run_axes, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
-from tilewright.lower.build import INDEX, Build, global_array, name_arrays_apart, new_kernel, new_role, shared_buffer
+from tilewright.lower.build import (
+    INDEX,
+    Build,
+    global_array,
+    name_arrays_apart,
+    new_kernel,
+    new_role,
+    shared_buffer,
+    wait_for_launch_before,
+)
 from tilewright.lower.cascade.kernel import cascade_kernel
 from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.pipeline.declarations import stream_arrays, team_arrays
@@ -87,7 +96,8 @@ def _lowered(program: tile.ProgramOp, decisions: Decisions) -> LoweredProgram:
         case ElementwiseDecisions():
             build = row_kernel if decisions.rows else _elementwise_kernel
             module = build(program, decisions)
-            return LoweredProgram((LoweredKernel(program.sym_name.data, module),), buffers(program))
+            arrays = _of_whole_runs(program, decisions) if decisions.run > 1 else buffers(program)
+            return LoweredProgram((LoweredKernel(program.sym_name.data, module),), arrays)
         case PipelineDecisions():
             return _pipeline_program(program, decisions)
         case CascadeDecisions():
@@ -107,9 +117,22 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
         ctas = computed("min", ceil_div(product(extents), decisions.threads), decisions.ctas)
     name, threads = program.sym_name.data, decisions.threads
     module, build = new_kernel(name, {}, (ctas, 1, 1), (1, 1, 1), threads, smem, 0, program.run_time)
-    arrays = {each.name: global_array(build, each, shape_of(program, each.name)) for each in buffers(program)}
+    in_runs = stores(program) if decisions.run > 1 else ()
+    along = {parameter_name(program, store.tensor): run_axes(program, store) for store in in_runs}
+    arrays = {
+        each.name: global_array(build, _ordered(program, each, along[each.name]))
+        if each.name in along
+        else global_array(build, each, shape_of(program, each.name))
+        for each in (_of_whole_runs(program, decisions) if in_runs else buffers(program))
+    }
     through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
+    if decisions.programmatic:
+        wait_for_launch_before(build)
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
+    for store in in_runs:
+        _add_runs(role, program, decisions, store, arrays)
+    if in_runs:
+        return module
     body = _points(role, extents, 1, turned, through)
     places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))
     inner = role.inside(body)
@@ -122,6 +145,53 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
         destination = arrays[parameter_name(program, store.tensor)]
         inner.add(ac.ElementStoreOp.create(operands=[value, destination, *indices]))
     return module
+
+
+def whole_runs(extent: int, run: int) -> int:
+    """An extent as it is taken by runs."""
+    return -(-extent // run) * run
+
+
+def _ordered(program: tile.ProgramOp, buffer: Buffer, axes: Sequence[str]) -> Buffer:
+    """A result's array with its dimensions in the order of these axes: runs are stored along the last one."""
+    store = next(each for each in stores(program) if parameter_name(program, each.tensor) == buffer.name)
+    order = [tensor_type(store.tensor).axis_names.index(axis) for axis in axes]
+    shape, strides = (tuple(sizes[at] for at in order) for sizes in (buffer.shape, buffer.strides))
+    return replace(buffer, shape=shape, strides=strides)
+
+
+def _of_whole_runs(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> tuple[Buffer, ...]:
+    """The program's arrays, results with rows of whole runs: what lies past a row's end is 0, and nobody reads it."""
+    ends = {parameter_name(program, store.tensor): run_axes(program, store)[-1] for store in stores(program)}
+    found: list[Buffer] = []
+    for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
+        axes = tensor_type(argument).axis_names
+        shape = tuple(
+            whole_runs(extent, decisions.run) if ends.get(buffer.name) == axis else extent
+            for axis, extent in zip(axes, buffer.shape, strict=True)
+        )
+        found.append(replace(buffer, shape=shape))
+    return tuple(found)
+
+
+def _add_runs(
+    role: Build,
+    program: tile.ProgramOp,
+    decisions: ElementwiseDecisions,
+    store: tile.StoreOp,
+    arrays: dict[str, SSAValue],
+) -> None:
+    """Threads take runs of the points of one result."""
+    axes = run_axes(program, store)
+    *others, last = (program.extents[axis] for axis in axes)
+    whole = whole_runs(last, decisions.run)
+    body = _points(role, (*others, whole), decisions.run, kept=decisions.kept)
+    inner = role.inside(body)
+    places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))
+    padded = frozenset(axes[-1:] if whole != last else ())
+    value = element_body(inner, store.value, places, sources_of(program, arrays), padded)
+    destination = arrays[parameter_name(program, store.tensor)]
+    inner.add(ac.ElementStoreOp.create(operands=[value, destination, *body.args]))
 
 
 def _points(
@@ -170,8 +240,7 @@ def _materialize(
     destinations = [global_array(build, workspace) for workspace in workspaces]
     through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
     # A pipeline's CTAs may take their places as this kernel's leave them, and wait there for what it writes.
-    build.add(ac.GridWaitOp.create())
-    build.add(ac.GridReleaseOp.create())
+    wait_for_launch_before(build)
     role, _ = new_role(build, "threads", "warp32", decisions.fill_threads // 32, 0, 0)
     for fill, workspace, destination in zip(fills, workspaces, destinations, strict=True):
         inner_axis, outer_axis = _inner_and_outer(fill)

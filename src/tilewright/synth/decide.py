@@ -53,7 +53,6 @@ from tilewright.synth.operand.async_plan import plan_load, plan_store, plan_word
 from tilewright.synth.operand.batch import batched_operand, batched_store
 from tilewright.synth.operand.operands import Site, decide_operand, decide_store
 from tilewright.synth.operand.paired_loads import choose_paired_loads
-from tilewright.synth.operand.register_operand import raw_operand
 from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.operand.turned_copy import turned_copy
 from tilewright.synth.operand.unmapped_operands import choose_unmapped
@@ -66,6 +65,7 @@ from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, sche
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.rows import decide_rows
+from tilewright.synth.store.runs import decide_runs
 from tilewright.synth.store.shared_memory import divide_shared_memory
 from tilewright.synth.store.spill_slots import refuse_spill_slots
 from tilewright.synth.store.staged_store import planned
@@ -139,6 +139,9 @@ def _decide_elementwise(program: tile.ProgramOp, target: Target, wanted: Wanted)
     turned = decide_turned(program, target, wanted)
     if turned is not None:
         return turned
+    runs = decide_runs(program, target, wanted)
+    if runs is not None:
+        return runs
     points = math.prod(program.extents[axis] for axis in grid_axes(program))
     ctas, threads = _fill_shape(points, target)
     reasons = [f"no dot: {points} points on {ctas} CTAs of {threads} threads, plain loads and stores"]
@@ -157,8 +160,8 @@ def _decide_pipeline(
     columns = value_type(dot.right).axis_names[-1]
     sides = (("left", dot.left, rows), ("right", dot.right, columns))
     reasons: list[str] = []
-    given, asked = wanted, ask(program, dot, target, wanted, reasons)
-    question, batch, in_registers, wanted = asked.question, asked.batch, asked.in_registers, asked.wanted
+    asked = ask(program, dot, target, wanted)
+    question, batch = asked.question, asked.batch
     promoted, element_bytes = question.scaled_depth, question.element_bytes
     natural, rates = asked.natural, rates_of(target, element_bytes)
     thin = is_thin(question, wanted)
@@ -194,17 +197,9 @@ def _decide_pipeline(
         require_turns(shape, cluster, not promoted, target, 1)
         consumers = 1
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
-    # Where an operand is computed in registers, nobody fences between the wait for a slot and its product.
-    in_pieces = wanted.unmapped == "threads" and cluster == (1, 1) and not in_registers
+    in_pieces = wanted.unmapped == "threads" and cluster == (1, 1)
     site = Site(program, target, wanted.misaligned, reasons, in_pieces)
-    raw = None
-    if in_registers:
-        _, _, consumer = register_budget(consumers, target, shape.resident)
-        raw = raw_operand(site, sides[0], contracted, shape, tile_m // cluster[1], consumer, wanted)
-        if raw is None:
-            other = _decide_pipeline(program, dot, target, compared, replace(given, computed="workspace"))
-            return replace(other, reasons=(reasons[-1], *other.reasons))
-    a = raw or decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
+    a = decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0], shape.depth)
     if batch:
         a = batched_operand(site, sides[0], a, (batch, contracted), (tile_m // cluster[1], shape.depth))
@@ -229,15 +224,14 @@ def _decide_pipeline(
         )
     leaving = tuple(planned(each, target) for each in leaving)
     axes = (rows, columns, contracted)
-    if not (batch or in_registers):
+    if not batch:
         parts, asked_for = (consumers, parts_of(shape)), any(wanted.steps or ())
         shape, (a, b), leaving = steps_as_decided(
             program, axes[:2], shape, parts, cluster, (a, b), leaving, asked=asked_for
         )
     else:
         shape = replace(shape, steps=(0, 0))
-    decided = _fit(program, axes, shape, cluster, a, b, leaving, batch, rates, target, wanted, reasons, bool(promoted))
-    return replace(decided, computed=1) if raw is not None else decided
+    return _fit(program, axes, shape, cluster, a, b, leaving, batch, rates, target, wanted, reasons, bool(promoted))
 
 
 def _fit(

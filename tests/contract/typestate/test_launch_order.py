@@ -1,3 +1,4 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Nobody touches global memory before it knows that the launches before have ended, whoever waits for them."""
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from tests.lower.lowered_programs import gemm
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
+import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.finding import Findings, ordinal_places
 from tilewright.contract.typestate.launch_order import check_launch_order
 from tilewright.contract.typestate.program import read_kernel
 from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
@@ -27,6 +30,19 @@ from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
+
+
+@tw.kernel
+def scaled_blocks(
+    a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], of_a: tw.Tensor["M", "K/128", tw.f32],
+    of_b: tw.Tensor["N/128", "K/128", tw.f32], c: tw.Tensor["M", "N", tw.bf16],
+):  # fmt: skip
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T) * of_a[i, k // 128] * of_b[j // 128, k // 128]
+    c[i, j] = acc
+
 
 KINDS = {
     "plain": {"tile": (128, 64)},
@@ -101,11 +117,6 @@ def by_the_consumers(module: ModuleOp) -> None:
     tiles.body.block.insert_ops_before([wait], tiles.body.block.first_op)
 
 
-def by_both(module: ModuleOp) -> None:
-    tiles = next(op for op in role(module, "consumer").walk() if isinstance(op, ac.TilesOp))
-    tiles.body.block.insert_ops_before([ac.GridWaitOp.create()], tiles.body.block.first_op)
-
-
 def stored_before_the_first_slot(module: ModuleOp) -> None:
     """A store of plain kind, of whatever, at the beginning of the consumers' tiles."""
     store = next(op for op in module.walk() if isinstance(op, ac.CopyStoreOp))
@@ -121,7 +132,7 @@ def of_a_role_of_several_threads(module: ModuleOp) -> None:
 
 
 EDITS = (
-    forgotten, behind_the_slices, in_a_loop_that_may_have_no_turn, released_first, by_the_consumers, by_both,
+    forgotten, behind_the_slices, in_a_loop_that_may_have_no_turn, released_first, by_the_consumers,
     stored_before_the_first_slot, of_a_role_of_several_threads,
 )  # fmt: skip
 
@@ -153,6 +164,32 @@ def test_what_a_loop_learns_is_known_behind_it_where_it_has_an_iteration() -> No
     kernel = the(module, ac.KernelOp)
     assert isinstance(kernel, ac.KernelOp)
     kernel.properties["minima"] = DictionaryAttr({**kernel.minima.data, "K": IntAttr(0)})
+    assert doubts(module)
+
+
+def scaled_sums(**wishes: object) -> ModuleOp:
+    """Products of blocks that are scaled: consumers load scales before the first slot."""
+    source = trace(scaled_blocks, {"M": 192, "N": 256, "K": 512}, elements_of(scaled_blocks, "f8e4m3"))
+    wanted = Wanted(**wishes)
+    decided = walked(source, HOPPER, wanted)
+    decide(the_program(decided), HOPPER, wanted)
+    return lower_program(the_program(decided)).kernels[0].module
+
+
+def test_who_loads_scales_waits_for_himself() -> None:
+    module = scaled_sums()
+    waits = [op for op in module.walk() if isinstance(op, ac.GridWaitOp)]
+    assert len(waits) == 2 and all(isinstance(op.parent_op(), ac.TilesOp) for op in waits)
+    assert isinstance(verify(module, HOPPER), Proven)
+    filler = next(op for op in role(module, "producer").walk() if isinstance(op, ac.GridWaitOp))
+    (own,) = (op for op in waits if op is not filler)
+    own.detach()
+    assert doubts(module)
+
+
+def test_whose_filler_does_not_wait_knows_nothing_of_the_consumers_wait() -> None:
+    module = scaled_sums()
+    next(op for op in role(module, "producer").walk() if isinstance(op, ac.GridWaitOp)).detach()
     assert doubts(module)
 
 

@@ -67,7 +67,7 @@ def test_a_number_for_the_whole_product_keeps_the_instance_small():
     kernel = scaled_kernel("none", biased=False, added=False, scaling=(True, True))
     elements = {"a": "f8e4m3", "b": "f8e4m3", "c": "bf16"}
     options = {"dims": {"M": 1561, "N": 15360, "K": 5120}, "strides": {"b": (1, 5120)}, "dtype": elements}
-    made = compile_kernel(kernel, **options, wanted=Wanted(walked=True), rerun=False, assembled=False)
+    made = compile_kernel(kernel, **options, wanted=Wanted(), rerun=False, assembled=False)
     (part,) = made.parts
     extents = the_program(small_instance(part.module)).extents
     assert extents["M"] < 1024 and extents["N"] < 1024, extents

@@ -98,7 +98,9 @@ def test_values(name):
         kernel, dims=dims, dtype=kinds, strides=strides, wanted=wanted, rerun=False, assembled=False
     )
     d = compiled.decisions
-    assert (d.a.piece_bytes, d.b.piece_bytes) == pieces and f"{d.a.major} {d.b.major}" == majors
+    of = {slot.buffer: slot for slot in d.slots}
+    assert (of["a"].piece_bytes, of["b"].piece_bytes) == pieces
+    assert " ".join("K" if of[name].inner == d.streamed else "MN" for name in "ab") == majors
     assert len(compiled.plan.launches) == 1
     random = np.random.default_rng(0)
     arrays = []
@@ -113,7 +115,7 @@ def test_values(name):
 def test_a_batch_of_products():
     dims = {"B": 2, "M": 40, "N": 70, "K": 66}
     compiled = compile_kernel(batched, dims=dims, wanted=Wanted(unmapped="threads"), rerun=False, assembled=False)
-    assert compiled.decisions.a.piece_bytes == compiled.decisions.b.piece_bytes == 4
+    assert [slot.piece_bytes for slot in compiled.decisions.slots] == [4, 4]
     random = np.random.default_rng(1)
     a, b = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((2, 40, 66), (2, 66, 70)))
     result = CompiledKernel(compiled.bundle())(a, b)
@@ -121,10 +123,12 @@ def test_a_batch_of_products():
     assert np.linalg.norm(result.astype(np.float64) - reference) <= 3e-3 * np.linalg.norm(reference)
 
 
-def test_operands_of_several_products_are_copied_before():
-    dims, wanted = {"M": 64, "N": 70, "K": 70}, Wanted(tile=(64, 64))
+@pytest.mark.parametrize(("way", "pieces"), [("threads", 4), ("workspace", 0)])
+def test_operands_of_several_products(way, pieces):
+    dims, wanted = {"M": 64, "N": 70, "K": 70}, Wanted(tile=(64, 64), unmapped=way)
     compiled = compile_kernel(gated, dims=dims, wanted=wanted, rerun=False, assembled=False)
-    assert len(compiled.parts) > 1 and all(slot.among in (1, 2) for slot in compiled.decisions.slots)
+    assert {slot.piece_bytes for slot in compiled.decisions.slots} == {pieces}
+    assert [slot.among for slot in compiled.decisions.slots] == [1, 2, 2]
     random = np.random.default_rng(3)
     a, b, g = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((64, 70), (70, 70), (70, 70)))
     result = CompiledKernel(compiled.bundle())(a, b, g).astype(np.float64)
@@ -136,7 +140,8 @@ def test_operands_of_several_products_are_copied_before():
 def test_displaced_rows_end_where_the_array_does():
     dims, wanted = {"M": 60, "N": 64, "K": 66}, Wanted(unmapped="threads", tile=(64, 64), swapped=False)
     compiled = compile_kernel(displaced, dims=dims, wanted=wanted, rerun=False, assembled=False)
-    assert compiled.decisions.a.piece_bytes == 4 and compiled.decisions.a.outer_shift == 3
+    (copied,) = (slot for slot in compiled.decisions.slots if slot.piece_bytes)
+    assert copied.buffer == "a" and copied.piece_bytes == 4 and copied.displaced == (0, 3)
     random = np.random.default_rng(2)
     a, b = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((60, 66), (66, 64)))
     result = CompiledKernel(compiled.bundle())(a, b).astype(np.float64)

@@ -16,12 +16,13 @@ from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions
-from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.facts import stores, the_program
 from tilewright.ir.tile.types import tensor_type
 from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
 DIMS = {"M": 6, "N": 5, "K": 7}
 
 
@@ -33,7 +34,7 @@ def by_blocks(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], s: tw.Tensor["M", 
 
 def test_the_copy_and_the_program_of_the_copy_mean_the_same() -> None:
     module = trace(matmul_kernel, DIMS, elements_of(matmul_kernel, "bf16"), None)
-    found = laid_out(module, "b")
+    found = laid_out(module, "b", HOPPER)
     assert found is not None
     copy, rest = found
     (workspace,) = {each.data for each in the_program(rest).parameters} - {"a", "c"}
@@ -47,7 +48,7 @@ def test_the_copy_and_the_program_of_the_copy_mean_the_same() -> None:
     after = evaluate(rest, {"a": arrays["a"], **copied})
     assert list(copied) == [workspace]
     np.testing.assert_array_equal(after["c"], evaluate(module, arrays)["c"])
-    assert laid_out(rest, workspace) is None, "it is described as well as an array can be"
+    assert laid_out(rest, workspace, HOPPER) is None, "it is described as well as an array can be"
 
 
 @tw.kernel
@@ -58,7 +59,7 @@ def displaced(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", 
 
 def test_a_displaced_array_is_copied_displaced() -> None:
     module = trace(displaced, DIMS, elements_of(displaced, "bf16"), None)
-    found = laid_out(module, "x")
+    found = laid_out(module, "x", HOPPER)
     assert found is not None
     copy, rest = found
     (workspace,) = {each.data for each in the_program(rest).parameters} - {"x", "w", "y"}
@@ -70,14 +71,14 @@ def test_a_displaced_array_is_copied_displaced() -> None:
     np.testing.assert_array_equal(copied[workspace], expected)
     after = evaluate(rest, {"x": x, "w": w, **copied})
     np.testing.assert_array_equal(after["y"], evaluate(module, {"x": x, "w": w})["y"])
-    again = laid_out(rest, "x")
+    again = laid_out(rest, "x", HOPPER)
     assert again is not None, "it is read in place, and its rows of 7 elements are laid out as before"
     assert {each.data for each in the_program(again[1]).parameters}.isdisjoint({"x"})
 
 
 def test_a_copy_may_have_another_axis_innermost() -> None:
     module = trace(matmul_kernel, DIMS, elements_of(matmul_kernel, "bf16"), None)
-    found = laid_out(module, "b", "K")
+    found = laid_out(module, "b", HOPPER, "K")
     assert found is not None
     copy, rest = found
     (workspace,) = (each.data for each in the_program(copy).parameters if each.data != "b")
@@ -87,8 +88,8 @@ def test_a_copy_may_have_another_axis_innermost() -> None:
         if name.data == workspace
     )
     assert (kind.axis_names, kind.stride_elements) == (("K", "N"), (1, 8))
-    assert laid_out(module, "b", "M") is None, "b has no such axis"
-    assert laid_out(rest, workspace, "K") is None
+    assert laid_out(module, "b", HOPPER, "M") is None, "b has no such axis"
+    assert laid_out(rest, workspace, HOPPER, "K") is None
 
 
 @tw.kernel
@@ -116,7 +117,7 @@ def gathered_twice(
 def test_what_integers_lead_to_is_put_together_first() -> None:
     """Numbers that are no place read as zero; the program after knows nothing of the array and its table."""
     module = trace(of_gathered_rows, {**DIMS, "R": 4}, elements_of(of_gathered_rows, "bf16"), None)
-    found = laid_out(module, "x")
+    found = laid_out(module, "x", HOPPER)
     assert found is not None
     copy, rest = found
     assert {each.data for each in the_program(rest).parameters} == {"w", "y", "of_gathered_rows_x"}
@@ -131,7 +132,7 @@ def test_what_integers_lead_to_is_put_together_first() -> None:
 
 def test_an_array_that_is_gathered_in_two_ways_is_refused_at_its_line() -> None:
     module = trace(gathered_twice, {**DIMS, "R": 4}, elements_of(gathered_twice, "bf16"), None)
-    assert laid_out(module, "x") is None
+    assert laid_out(module, "x", HOPPER) is None
     for name in ("sm_90a", "sm_100a"):
         with pytest.raises(TilewrightError) as caught:
             sequence(module, target(name), Wanted())
@@ -152,7 +153,11 @@ def test_gathered_rows_beside_a_product_in_a_loop(name: str) -> None:
 
 def test_what_is_read_by_blocks_or_stored_is_not_copied() -> None:
     module = trace(by_blocks, DIMS, elements_of(by_blocks, "bf16"), None)
-    assert laid_out(module, "s") is None and laid_out(module, "y") is None and laid_out(module, "z") is None
+    assert (
+        laid_out(module, "s", HOPPER) is None
+        and laid_out(module, "y", HOPPER) is None
+        and laid_out(module, "z", HOPPER) is None
+    )
 
 
 @pytest.mark.parametrize("name", ["sm_90a", "sm_100a"])
@@ -162,6 +167,7 @@ def test_copies_come_before_the_kernel(name: str) -> None:
     dims = {"B": 1, "H": 1, "Q": 70, "T": 136, "E": 60, "F": 64}
     module = trace(kernel, dims, elements_of(kernel, "bf16"), None)
     parts = sequence(module, target(name), Wanted())
-    assert [type(part.decisions) for part in parts] == [ElementwiseDecisions, ElementwiseDecisions, CascadeDecisions]
+    assert [type(part.decisions) for part in parts] == [ElementwiseDecisions, CascadeDecisions]
+    assert len(stores(the_program(parts[0].module))) == 2, "one kernel copies keys and queries"
     with pytest.raises(TilewrightError, match="no tensor map brings k"):
         sequence(module, target(name), Wanted(mapped=("k",)))

@@ -170,18 +170,3 @@ def test_workspaces_have_rows_of_whole_lines_where_that_adds_little():
     # Lines would make rows of 16 bytes eight times as long, and sectors those of 48 bytes longer by a third.
     for k, row_bytes in ((7, 16), (23, 64), (99, 256)):
         assert choice(4096, 4096, k).a.map.strides_bytes == (row_bytes,)
-
-
-@tw.kernel
-def scaled(a: tw.Tensor["M", "K"], s: tw.Tensor["M"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot((a[i, k] * s[i]).to(tw.bf16), b[k, j])
-    c[i, j] = acc
-
-
-def test_beside_an_operand_computed_in_registers_the_other_is_copied_first():
-    kinds = dict.fromkeys("asbc", Element.BF16)
-    plan = decided({"M": 128, "N": 70, "K": 128}, kernel=scaled, elements=kinds, computed="registers")
-    assert plan.computed and plan.b.materialized and not plan.copies_by_threads

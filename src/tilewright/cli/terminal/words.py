@@ -75,7 +75,8 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
         ("tile", f"{tile}{turns}"),
         (
             "roles",
-            f"1 producer thread ({d.producer_registers} registers), {counted(d.consumers, 'consumer warpgroup')} "
+            f"1 producer {'warpgroup' if d.copies_by_threads else 'thread'} ({d.producer_registers} registers), "
+            f"{counted(d.consumers, 'consumer warpgroup')} "
             f"({d.consumer_registers} registers)",
         ),
         ("grid", f"{counted(d.ctas, 'persistent CTA')}{curve}"),
@@ -89,6 +90,8 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
         rows.append((f"operand {slot.buffer}", f"{counted(slot.slots, 'slot')} of {slot.slot_bytes} bytes, {kept}"))
         if slot.which:
             rows[-1] = (rows[-1][0], f"{rows[-1][1]}, beside those of the operand before")
+        if slot.piece_bytes:
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]}, by threads in pieces of {slot.piece_bytes} bytes")
         if slot.peers > 1:
             rows[-1] = (rows[-1][0], f"{rows[-1][1]}, brought for each other by {slot.peers} CTAs of a cluster")
     if d.partials:

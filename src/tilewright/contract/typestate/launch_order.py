@@ -6,15 +6,16 @@ know it
 
 - where every thread waits before any role begins, from the start;
 - where a role of one thread waits, that role from there on, and another role from its first wait for a full slot of a
-  ring that the waiting role alone fills, since each such slot is announced after that role's wait.
+  ring that the waiting role alone fills, since each such slot is announced after that role's wait;
+- where all threads of another role wait, too, that role from there on.
 
 Roles are read in the order of their text: what is known where a loop begins is known in each of its turns; what a
 loop's body learns is forgotten behind it, since a loop may have no turn, unless its symbol's minimum says that it has
 one. Operations that are not named here as ones that leave global memory alone count as touching it. Letting the next
 grid begin counts too: that is done no sooner than the wait, so that no more than two grids are there at once.
 
-Not handled: waits of warpgroups inside roles (doubts). The proof of the text looks at the same once more by who knows
-of whose wait (`grid_dependency`).
+Not handled: waits of several roles of one thread, and of warpgroups alone (doubts). The proof of the text looks at the
+same once more by who knows of whose wait (`grid_dependency`).
 Source: PTX ISA 9.7.13.13 (griddepcontrol). Checked by: tests/contract/typestate/test_launch_order.py.
 """
 
@@ -73,15 +74,15 @@ def check_launch_order(kernel: Kernel, findings: Findings) -> None:
             if op.parent_op() is not kernel.op:
                 findings.doubt("lets the next grid begin in a role, and waits for those before in none", op)
         return
-    if top or len({_role_of(op) for op in inside}) != 1:
+    if top:
         findings.doubt("waits for the grids before in several places", inside[0])
         return
     roles = [op for op in kernel.op.body.block.ops if isinstance(op, ac.RoleOp)]
-    waiting = _role_of(inside[0])
-    if waiting is None or waiting.execution.unit.data != "thread1" or waiting.execution.count.data != 1:
-        findings.doubt("waits for the grids before in a role of more than one thread", inside[0])
+    alone = [role for role in dict.fromkeys(map(_role_of, inside)) if role is not None and _is_of_one_thread(role)]
+    if len(alone) != 1:
+        findings.doubt("waits for the grids before in no role of one thread, or in several", inside[0])
         return
-    showing = _rings_filled_by(waiting, roles)
+    showing = _rings_filled_by(alone[0], roles)
     for role in roles:
         _read(role.body.block, False, showing, kernel.minima, findings)
 
@@ -91,6 +92,10 @@ def _role_of(op: Operation) -> ac.RoleOp | None:
     while parent is not None and not isinstance(parent, ac.RoleOp):
         parent = parent.parent_op()
     return parent
+
+
+def _is_of_one_thread(role: ac.RoleOp) -> bool:
+    return role.execution.unit.data == "thread1" and role.execution.count.data == 1
 
 
 def _rings_filled_by(waiting: ac.RoleOp, roles: list[ac.RoleOp]) -> set[str]:

@@ -27,7 +27,7 @@ from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.assembling import assembling, is_known_to_spill
 from tilewright.driver.compile.predicted import predicted_microseconds
-from tilewright.driver.compile.sequence import Part, decided, joined, sequence, settled
+from tilewright.driver.compile.sequence import Part, decided, joined, launched, sequence, settled
 from tilewright.driver.compile.spills import spilled, without_spills
 from tilewright.driver.reproof.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof.reproof import reprove
@@ -291,12 +291,18 @@ def _compile_once(
     demanded = tuple(item.name for item in kernel.parameters if item.by_map)
     with clock.step("decide"):
         wanted = replace(wanted, mapped=demanded)
-        parts = [
-            settled(
-                decided(part.traced, facts, _mapped(revised[number], demanded)) if number in revised else part, wanted
+        parts = sequence(source, facts, wanted)
+        if revised:
+            wishes = {number: _mapped(each, demanded) for number, each in revised.items()}
+            parts = launched(
+                [
+                    decided(part.traced, facts, wishes[number]) if number in wishes else part
+                    for number, part in enumerate(parts)
+                ],
+                facts,
+                wanted,
             )
-            for number, part in enumerate(sequence(source, facts, wanted))
-        ]
+        parts = [settled(part, wanted) for part in parts]
         for part in parts:
             check_demanded_maps(the_program(part.module), part.decisions, facts, demanded)
     with clock.step("lower"):
@@ -370,6 +376,7 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     decisions = decisions_of(program.attributes["decisions"])
     turned = decisions.transpose if isinstance(decisions, ElementwiseDecisions) else ()
     vectors = any(max(each.stored_run, each.loaded_run) > 1 for each in turned)
+    vectors |= isinstance(decisions, ElementwiseDecisions) and decisions.run > 1
     in_vectors: set[str] = set()
     if isinstance(decisions, PipelineDecisions):
         in_pieces = {each.buffer for each in (decisions.a, decisions.b) if each.piece_bytes}
@@ -377,6 +384,7 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     if isinstance(decisions, CascadeDecisions):
         in_vectors = {*decisions.in_vectors, *decisions.paired_loads}
         in_vectors |= {*(name for each in decisions.grouping for name in each.vectors)}
+        in_vectors |= {slot.buffer for slot in decisions.slots if slot.piece_bytes}
     mapped = {param.buffer for launch in plan.launches for param in launch.params if isinstance(param, TensorMapParam)}
     found: dict[str, int] = {}
     for argument in program.body.block.args:

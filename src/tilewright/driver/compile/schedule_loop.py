@@ -11,17 +11,14 @@ from dataclasses import replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import elements_of
-from tilewright.driver.compile.walked import walked
-from tilewright.driver.reproof.schedule_proof import settle_schedule
+from tilewright.driver.compile.sequence import settled, uncut
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
 from tilewright.ir.schedule import Schedule
 from tilewright.ir.task_graph import TaskGraph
-from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cost.tile_loop import TileCosts, TileSchedule, schedule_tiles
-from tilewright.synth.decide import decide
 from tilewright.synth.schedule.loop_schedule import schedule_of
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -71,9 +68,9 @@ def decided_tiles(
 def _decided(
     kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
 ) -> tuple[PipelineDecisions | CascadeDecisions, TaskGraph, Schedule]:
-    program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None), target, wanted))
     demanded = tuple(item.name for item in kernel.parameters if item.by_map)
-    decisions = settle_schedule(program, decide(program, target, replace(wanted, mapped=demanded)), wanted.schedule)
+    traced = trace(kernel, dims, elements_of(kernel, dtype), None)
+    decisions = settled(uncut(traced, target, replace(wanted, mapped=demanded))[-1], wanted).decisions
     found = None if isinstance(decisions, ElementwiseDecisions) else schedule_of(decisions)
     if found is None or isinstance(decisions, ElementwiseDecisions):
         raise TilewrightError(f"{kernel.name} has no loop to schedule", remedy="give a kernel with a dot")

@@ -33,28 +33,31 @@ from tilewright.frontends.tile.loop_form import in_loop_form
 from tilewright.frontends.tile.value_form import in_value_form
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import NoTensorMap, contractions
-from tilewright.ir.decisions import Decisions, to_attribute
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, to_attribute
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import reductions, the_program
+from tilewright.ir.tile.facts import reductions, stores, the_program
 from tilewright.synth.cascade.register_sum import ComputedBefore
+from tilewright.synth.cascade.unmapped_slots import copied_by_threads, pass_microseconds
 from tilewright.synth.cut.certificate import require_same
+from tilewright.synth.cut.copied_together import copied_together
 from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.cut.split import splits
-from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
+from tilewright.synth.cut.time import array_bytes, busy_multiprocessors, least_microseconds, microseconds
 from tilewright.synth.cut.widened_before import widened_before
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
-from tilewright.synth.schedule.early_launch import one_of_several
+from tilewright.synth.schedule.early_launch import in_chain
+from tilewright.synth.store.runs import kept_for_next
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
-_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "walked")
+_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
 
 _Cuttable = Literal["anywhere", "in parts", "not"]
@@ -85,6 +88,17 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
     tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
     there is no such sequence: what a single kernel is refused for."""
+    return launched(_chain(module, target, wanted), target, wanted)
+
+
+def uncut(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """The parts of a traced program that is cut at no value: what its author wrote is the last of them, behind kernels
+    that copy and compute its operands. Raises TilewrightError as `sequence` does."""
+    return sequence(module, target, replace(wanted, cut=False))
+
+
+def _chain(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """Each part as it is decided alone."""
     found = _with_copies(module, target, wanted)
     if wanted.unmapped is not None or wanted.cut is False:
         return found
@@ -115,7 +129,7 @@ def _widened_first(
         copy, module = found
         copies.append(decided(copy, target, wanted))
     if copies:
-        yield (*copies, *sequence(module, target, wanted))
+        yield (*copies, *_chain(module, target, wanted))
 
 
 def _microseconds(parts: Sequence[Part], target: Target) -> float:
@@ -123,22 +137,21 @@ def _microseconds(parts: Sequence[Part], target: Target) -> float:
 
 
 def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
-    # A loop's operands are computed by its own generator where there is one.
-    found = operand_before(module) if target.supports("tensor_memory") else None
-    if found is not None:
-        before, after = found
-        return (*sequence(before, target, wanted), *sequence(after, target, wanted))
     try:
         return _sequence(module, target, wanted)
     except ComputedBefore as apart:
-        return tuple(part for each in apart.programs for part in sequence(each, target, wanted))
+        return _because(tuple(part for each in apart.programs for part in _chain(each, target, wanted)), apart.reason)
     except NoTensorMap as refusal:
-        found = None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter, refusal.inner)
+        name, inner = refusal.parameter, refusal.inner
+        found = None if name in wanted.mapped else laid_out(module, name, target, inner)
         if found is None:
             raise _first(refusal) from None
         copy, rest = found
+        threads = _by_threads(module, target, wanted)
+        after = wanted if threads is None else replace(wanted, unmapped="workspace")
         try:
-            return (decided(copy, target, wanted), *sequence(rest, target, wanted))
+            copied = _joined_copies((decided(copy, target, wanted), *_chain(rest, target, after)), target, wanted)
+            return copied if threads is None else _quicker(copied, threads, target)
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
             raise _first(refusal if again.parameter in workspaces else again) from None
@@ -149,9 +162,55 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         if found is None:
             raise
         try:
-            return tuple(part for each in found for part in sequence(each, target, wanted))
+            return tuple(part for each in found for part in _chain(each, target, wanted))
         except TilewrightError:
             raise refusal from None
+
+
+def _joined_copies(parts: tuple[Part, ...], target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """The parts with the first two as one, where both copy arrays in runs."""
+    first, second, *others = parts
+    if not (_in_runs(first.decisions) and _in_runs(second.decisions)):
+        return parts
+    module = copied_together(first.traced, second.traced)
+    found = None if module is None else decided(module, target, wanted)
+    return parts if found is None or not _in_runs(found.decisions) else (found, *others)
+
+
+def _in_runs(decisions: Decisions) -> bool:
+    return isinstance(decisions, ElementwiseDecisions) and decisions.run > 1
+
+
+def _by_threads(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...] | None:
+    """The quickest parts of a program in which threads copy what no tensor map brings; None where none do, or where
+    one way is asked for."""
+    found: list[tuple[Part, ...]] = []
+    for each in copied_by_threads(wanted) if wanted.unmapped is None else ():
+        with suppress(TilewrightError):
+            parts = _with_copies(module, target, each)
+            last = parts[-1].decisions
+            found += [parts] if isinstance(last, CascadeDecisions) and last.copies_by_threads else []
+    return min(found, key=lambda parts: _passed_microseconds(parts, target), default=None)
+
+
+def _quicker(copied: tuple[Part, ...], threads: tuple[Part, ...], target: Target) -> tuple[Part, ...]:
+    """A product behind kernels that copy all its operands, or the one whose threads copy some."""
+    first, second = (_passed_microseconds(parts, target) for parts in (copied, threads))
+    if first <= second:
+        return _because(copied, f"about {first:.1f} us, against {second:.1f} us if threads copied it in pieces")
+    return _because(threads, f"about {second:.1f} us, against {first:.1f} us with a kernel that copies first")
+
+
+def _because(parts: tuple[Part, ...], words: str) -> tuple[Part, ...]:
+    *before, last = parts
+    return (*before, _explained(last, words))
+
+
+def _passed_microseconds(parts: tuple[Part, ...], target: Target) -> float:
+    """Of a product and all that is copied before it."""
+    *before, product = parts
+    copied = sum(array_bytes(store.tensor) for each in before for store in stores(the_program(each.module)))
+    return pass_microseconds(copied, target) + microseconds(the_program(product.module), product.decisions, target)
 
 
 def _first(refusal: TilewrightError) -> TilewrightError:
@@ -224,9 +283,17 @@ def _is_cut(program: tile.ProgramOp) -> bool:
 
 
 def _explained(part: Part, words: str) -> Part:
-    decisions = replace(part.decisions, reasons=(*part.decisions.reasons, words))
-    if isinstance(decisions, CascadeDecisions):
-        decisions = one_of_several(decisions)
+    return _redecided(part, replace(part.decisions, reasons=(*part.decisions.reasons, words)))
+
+
+def launched(parts: Sequence[Part], target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """The parts of a program, in launch order, with how each of them begins, and what is kept for the next."""
+    chain = [(the_program(part.module), part.decisions) for part in parts]
+    chain = [*((program, kept_for_next(program, each, target)) for program, each in chain[:-1]), *chain[-1:]]
+    return tuple(map(_redecided, parts, in_chain(chain, wanted)))
+
+
+def _redecided(part: Part, decisions: Decisions) -> Part:
     the_program(part.module).attributes["decisions"] = to_attribute(decisions)
     return replace(part, decisions=decisions)
 

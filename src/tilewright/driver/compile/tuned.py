@@ -21,7 +21,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile import cache
 from tilewright.driver.compile.compile import Progress, aligned, elements_of
-from tilewright.driver.compile.walked import walked
+from tilewright.driver.compile.sequence import uncut
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import fingerprint, trace
@@ -101,7 +101,7 @@ def _requests(program: Program, wanted: Wanted) -> list[Wanted]:
     known = replace(known, mapped=tuple(item.name for item in kernel.parameters if item.by_map))
 
     def form(request: Wanted) -> ModuleOp:
-        return walked(source, facts, request)
+        return uncut(source, facts, request)[-1].module
 
     found = candidates(form(known), facts, known, form)
     if len(found) == 1:

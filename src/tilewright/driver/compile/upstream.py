@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import aligned, elements_of
-from tilewright.driver.compile.walked import walked
+from tilewright.driver.compile.sequence import uncut
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
-from tilewright.ir.tile.facts import the_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target as target_named
 
@@ -58,13 +57,13 @@ _CHOICES = (
     ),
     _Choice(
         "a left operand computed in registers",
-        lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.computed > 0,
+        lambda decisions: isinstance(decisions, CascadeDecisions) and decisions.computed > 0,
         lambda wanted: wanted.computed == "registers",
         lambda wanted: replace(wanted, computed="workspace"),
     ),
     _Choice(
         "operands that threads copy",
-        lambda decisions: isinstance(decisions, PipelineDecisions) and decisions.copies_by_threads,
+        lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.copies_by_threads,
         lambda wanted: wanted.unmapped == "threads",
         lambda wanted: replace(wanted, unmapped="workspace"),
     ),
@@ -100,13 +99,11 @@ def writable(
         elements = elements_of(kernel, dtype)
         there, wishes = aligned(kernel, elements, wanted)
         demanded = tuple(item.name for item in there.parameters if item.by_map)
-        program = the_program(walked(trace(there, dims, elements, strides), facts, wishes))
-        decisions = decide(program, facts, replace(wishes, mapped=demanded))
-        found = next((each for each in _CHOICES if each.chosen(decisions)), None)
+        # Of kernels that a program is cut into nothing is known to be writable.
+        parts = uncut(trace(there, dims, elements, strides), facts, replace(wishes, mapped=demanded))
+        found = next((each for each in _CHOICES if any(each.chosen(part.decisions) for part in parts)), None)
         if found is None:
-            # Of kernels that hand values over nothing is known to be writable.
-            alone = isinstance(decisions, PipelineDecisions)
-            return wanted if alone else replace(wanted, cut=False), tuple(left_out)
+            return replace(wanted, cut=False), tuple(left_out)
         if found.wished(wanted) or found.words in left_out:
             raise TilewrightError(
                 f"{found.words} have no form in the upstream dialects here",

@@ -10,21 +10,18 @@ Checked by: tests/synth/streaming, tests/synth/joining and tests/lower/cascade.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import LaunchPlan
 from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import computed_sum, contractions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
-from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
+from tilewright.ir.tile.facts import dots, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
-from tilewright.synth.cascade.register_sum import ComputedBefore, sum_in_registers, walks_compute
-from tilewright.synth.cascade.slot_maps import both_come_by_maps
+from tilewright.synth.cascade.register_sum import ComputedBefore, sum_in_registers
 from tilewright.synth.cascade.sum_tile import suits_its_tile
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.decide import decide
@@ -79,18 +76,20 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none.
 
-    Where accumulators are registers, operands of one product that are computed or that no tensor map brings have a
-    generator of their own, and so has a product that is to be issued in order."""
+    Where accumulators are registers, a product that is to be issued in order has a generator of its own. Raises
+    ComputedBefore where a program before had better compute an operand, or no walk takes the operands as they are."""
     program = the_program(module)
-    if target.supports("tensor_memory") or grouping(program) is not None:
-        return as_walk(module) or module
-    found = as_walk(module)
-    if found is None:
-        return module
+    found, groups = as_walk(module), grouping(program)
+    if found is None or groups is not None or target.supports("tensor_memory"):
+        # On the way threads compute one operand, of single products of 16 bits.
+        programs = operand_before(module)
+        if programs is not None:
+            raise ComputedBefore(programs, "no walk takes it as it is")
+        return found or module
     alone = not any(dot.scales for dot in dots(program)) and is_supported(program, target)
-    if alone and not wanted.ordered and walks_compute(wanted) and computed_sum(the_program(found)):
+    if alone and computed_sum(the_program(found)):
         return _computing(module, found, target, wanted)
-    if alone and (wanted.ordered or not both_come_by_maps(the_program(found), wanted, target)):
+    if alone and wanted.ordered:
         return module
     products = shared_products(program)
     if products is not None and len(products.products) > 1:
@@ -104,7 +103,7 @@ def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _computing(module: ModuleOp, walk: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """The walk of a product that computes an operand. Raises ComputedBefore where a program before does, if it can."""
     reasons: list[str] = []
-    if not sum_in_registers(the_program(walk), target, wanted, reasons):
+    if wanted.ordered or not sum_in_registers(the_program(walk), target, wanted, reasons):
         programs = operand_before(module, alone=True)
         if programs is not None:
             raise ComputedBefore(programs, reasons[-1] if reasons else "as asked for")
@@ -129,9 +128,3 @@ def _cost(module: ModuleOp, decisions: Decisions, target: Target) -> tuple[float
             return math.inf if microseconds is None else microseconds, 0
         case _:
             return math.inf, 0
-
-
-def given_arrays(plan: LaunchPlan, module: ModuleOp) -> LaunchPlan:
-    """A plan whose arrays are those of a program as its author wrote it."""
-    given = {buffer.name: buffer for buffer in buffers(the_program(module))}
-    return replace(plan, buffers=tuple(given.get(buffer.name, buffer) for buffer in plan.buffers))

@@ -40,6 +40,7 @@ from tilewright.driver.reproof.small_cascade import (
 )
 from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, compact_strides
+from tilewright.driver.reproof.small_runs import runs_instance, runs_quantities
 from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
 from tilewright.driver.reproof.small_teams import CTAS_OF_TEAMS, TILES_OF_TEAMS, TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.ast import FloatImmediate, Immediate, Instruction, Kernel, Label, Module
@@ -58,7 +59,7 @@ from tilewright.ir.decisions import (
 from tilewright.ir.group_rows import GroupDecision, stands_in_line
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import derived_extent
-from tilewright.ir.tile.facts import gathers, grid_axes, loops, parameter_name, the_program
+from tilewright.ir.tile.facts import gathers, grid_axes, loops, parameter_name, run_axes, stores, the_program
 from tilewright.ir.tile.gather import Remainder, Table
 from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
@@ -104,6 +105,8 @@ def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
             found = {axis: min(extent, most) for axis, extent in extents.items()}
             length = extents[row.axis]
             return found | {row.axis: reduced_extent(length, row.strip, _STRIPS) if row.streamed else length}
+        case ElementwiseDecisions() if decisions.run > 1:
+            return extents | runs_instance(decisions, _results(program), extents)[0]
         case ElementwiseDecisions(transpose=turned):
             found = {axis: min(extent, _POINTS_PER_AXIS) for axis, extent in extents.items()}
             for each in turned:
@@ -117,6 +120,11 @@ def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
             return extents | _pipeline_extents(decisions, extents)
         case CascadeDecisions():
             return cascade_extents(decisions, extents)
+
+
+def _results(program: tile.ProgramOp) -> list[tuple[str, ...]]:
+    """The axes of each result of a program whose threads take runs of points."""
+    return [run_axes(program, store) for store in stores(program)]
 
 
 def gathered_extents(program: tile.ProgramOp) -> dict[str, int]:
@@ -265,7 +273,10 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
             ctas = number_of(row.grid(rows, decisions.threads))
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=ctas))
         case ElementwiseDecisions():
-            program.attributes["decisions"] = to_attribute(replace(decisions, ctas=min(decisions.ctas, CTAS)))
+            ctas = min(decisions.ctas, CTAS)
+            if decisions.run > 1:
+                _, ctas = runs_instance(decisions, _results(program), the_program(module).extents)
+            program.attributes["decisions"] = to_attribute(replace(decisions, ctas=ctas))
         case CascadeDecisions():
             program.attributes["decisions"] = to_attribute(
                 cascade_decisions(program, decisions, CTAS, the_program(module).extents)
@@ -356,6 +367,10 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             # And whether the last one lies in its array.
             arguments = program.body.block.args if any(row.shifted for row in rows) else ()
             found += [_span_bytes(tensor_type(argument)) for argument in arguments]
+            if decisions.run > 1:
+                found += runs_quantities(decisions, _results(program), extents)
+                found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
+                found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             for each in turned:
                 counts = tile_counts(each, tuple(sizes))
                 found += [*counts, math.prod(counts)]

@@ -27,6 +27,7 @@ def reached_by_maps(program: tile.ProgramOp, decisions: Decisions) -> frozenset[
         brought = {slot.load for slot in decisions.slots}
         read = [load for load in loads(program) if load_number(program, first_alike(program, load)) not in brought]
         plain = {parameter_name(program, load.tensor) for load in read}
+        plain |= {slot.buffer for slot in decisions.slots if slot.piece_bytes}
         mapped = {slot.buffer for slot in decisions.slots} | {store.parameter for store in decisions.stores}
         return frozenset(mapped - plain)
     if not isinstance(decisions, PipelineDecisions):

@@ -7,12 +7,13 @@ best prediction is pruned. Checked by: tests/cli/test_roofline_command.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.plural import counted
 from tilewright.driver.compile.compile import elements_of
-from tilewright.driver.compile.walked import walked
+from tilewright.driver.compile.sequence import Part, uncut
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
@@ -24,6 +25,7 @@ from tilewright.report.roofline import ResourceLine, RooflineReport
 from tilewright.synth.cost.product_kernel import Summed, is_summed
 from tilewright.synth.cost.roofline import Survivors, product_extents, program_roofline, survivors
 from tilewright.synth.cost.time_model import least_microseconds, predicted_time
+from tilewright.synth.cut.time import microseconds
 from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -50,8 +52,8 @@ def kernel_roofline(
     kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
 ) -> RooflineReport:
     """Raises TilewrightError for a program that is not compiled."""
-    program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None), target, wanted))
-    decisions = decide(program, target, wanted)
+    *before, part = uncut(trace(kernel, dims, elements_of(kernel, dtype), None), target, wanted)
+    program, decisions = the_program(part.module), part.decisions
     if isinstance(decisions, CascadeDecisions) and not is_summed(decisions):
         raise TilewrightError(
             f"no roofline is known of {kernel.name}, which walks {decisions.streamed} by tiles",
@@ -59,7 +61,7 @@ def kernel_roofline(
             remedy="time it: tilewright compile, then tilewright profile on a GPU",
         )
     roofline = program_roofline(program, decisions, target)
-    notes = tuple(_notes(program, decisions, target, wanted))
+    notes = (*_words_before(before, target), *_notes(program, decisions, target, wanted))
     units = [each for each in roofline.resources if each.kind == "operations"]
     memory = next(each for each in roofline.resources if each.kind == "bytes")
     lines = tuple(
@@ -87,6 +89,13 @@ def kernel_roofline(
         memory.per_second,
         notes,
     )
+
+
+def _words_before(parts: Sequence[Part], target: Target) -> Iterator[str]:
+    """Of the kernels before the one that is shown."""
+    if parts:
+        time = sum(microseconds(the_program(part.module), part.decisions, target) for part in parts)
+        yield f"behind {counted(len(parts), 'kernel')} that copy or compute its operands, about {time:.2f} us"
 
 
 def _words(decisions: Decisions) -> str:
@@ -171,7 +180,7 @@ def surviving_tiles(
             other = decide(program, target, replace(wish.wanted(wanted), depth=depth))
         except TilewrightError:
             return None
-        assert is_summed(other)
-        return predicted_time(other, extents, target).microseconds
+        # By other tiles an operand may not be computed on the way.
+        return predicted_time(other, extents, target).microseconds if is_summed(other) else None
 
     return survivors(wishes, least, estimate)

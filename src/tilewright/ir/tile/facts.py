@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
 from tilewright.base.error import TilewrightError
@@ -144,6 +144,25 @@ def access_of(op: LoadOp | StoreOp) -> Access:
     axes = tensor_type(op.tensor).axis_names
     picked = [axis for axis, index in zip(axes, op.indices, strict=True) if isinstance(index.type, GroupType)]
     return Access(parameter_name(program, op.tensor), axes, offsets, "".join(picked))
+
+
+def run_axes(program: ProgramOp, store: StoreOp) -> tuple[str, ...]:
+    """The axes of what is stored, in the grid's order, but for one along which its elements lie together: the last."""
+    kind = tensor_type(store.tensor)
+    strides = dict(zip(kind.axis_names, kind.stride_elements, strict=True))
+    axes = [axis for axis in grid_axes(program) if axis in strides]
+    return tuple(sorted(axes, key=lambda axis: (strides[axis] == 1, axis == axes[-1])))
+
+
+SPARE = "spare"
+"""An attribute of programs: names of results between whose rows anything may be written."""
+
+
+def spare_rows(program: ProgramOp) -> frozenset[str]:
+    """The results between whose rows anything may be written: workspaces, which nobody reads but element by element."""
+    names = program.attributes.get(SPARE, ArrayAttr[StringAttr]([]))
+    assert isinstance(names, ArrayAttr), "names stand in a list"
+    return frozenset(each.data for each in cast("ArrayAttr[StringAttr]", names))
 
 
 def index_offset(index: SSAValue) -> int:

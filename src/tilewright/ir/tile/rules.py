@@ -192,7 +192,7 @@ def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
     needed = {
         index for index in grid.indices if isinstance(index.type, IndexType) and index.type.axis.data not in reduced
     }
-    if any(isinstance(op, ContractOp) for op in program.walk()):
+    if any(isinstance(op, ContractOp) for op in program.walk()) or _copies_several(program):
         # Such a program names all of its axes, so that of several results each has those it depends on.
         needed -= {index for op in program.walk() if isinstance(op, StoreOp) for index in op.indices}
     for op in program.walk():
@@ -234,6 +234,12 @@ def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
             )
     if not stored:
         yield program, RuleViolation("the program stores nothing", "assign to a tensor, as in `c[i, j] = tile`")
+
+
+def _copies_several(program: ProgramOp) -> bool:
+    """Whether a program stores several tensors, each of which is what it loads."""
+    found = [op for op in program.walk() if isinstance(op, StoreOp)]
+    return len(found) > 1 and all(isinstance(op.value.owner, LoadOp) for op in found)
 
 
 def _loads(program: ProgramOp) -> Iterator[Violation]:

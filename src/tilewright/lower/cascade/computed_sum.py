@@ -20,11 +20,11 @@ from tilewright.ir.cascade_facts import Product, first_alike
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name
 from tilewright.lower.build import counted_loop
+from tilewright.lower.cascade.computed_operand import issue_computed, numbers_along, read_computed
 from tilewright.lower.cascade.plain_load import load_ahead, plain_load
 from tilewright.lower.cascade.results import free_staging
 from tilewright.lower.cascade.slot_product import drained, give_back, move_on, next_slots
 from tilewright.lower.cascade.slots import matrix_layout
-from tilewright.lower.computed_operand import issue_computed, numbers_along, read_computed
 from tilewright.lower.expression import loads_in
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """How a decided program of products and folds over a streamed axis becomes a producer role and consumer warpgroups.
 
-One thread fills the rings in the order in which a tile's walk needs them; the consumers (`consumer`) hold values in
+One thread fills the rings in the order in which a tile's walk needs them, or a warpgroup, where its threads copy what
+no tensor map describes; the consumers (`consumer`) hold values in
 registers. Nothing is asked about what the program computes: rings, products, folds and stores are the program's own.
 
 Checked by: tests/lower/cascade.
@@ -19,6 +20,7 @@ from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.base.size import Size, computed, product, value_of
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.async_copy import AsyncCopyWaitOp
 from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import Product, cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.copy_decisions import StoreDecision
@@ -35,6 +37,7 @@ from tilewright.lower.build import (
     new_role,
     order_properties,
     tensor_map,
+    wait_for_launch_before,
 )
 from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.place import (
@@ -138,9 +141,8 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
         # Two CTAs allocate together once both run.
         set_up(build, d, allocated)
         build.add(ac.CtaSyncOp.create())
-    if d.programmatic and not d.waits_alone:
-        build.add(ac.GridWaitOp.create())
-        build.add(ac.GridReleaseOp.create())
+    if d.programmatic and not d.filler_waits:
+        wait_for_launch_before(build)
     _add_producer(build, program, d, rings, arrays)
     if sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
@@ -165,7 +167,7 @@ def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
     down = [d.loaded_at(slot.outer, number) for number in range(0, slot.rows, slot.box_rows)]
     outer, along = (down, across) if slot.inner == d.streamed else (across, down)
     boxes = SliceBoxes(d.prefetch_columns, d.step_along(axis), d.tile_streamed, outer, along, slot.inner == d.streamed)
-    ask_ahead(build, ring.map, boxes, d.prefetch, counts[:2], order_properties(d))
+    ask_ahead(build, ring.source, boxes, d.prefetch, counts[:2], order_properties(d))
 
 
 def _first_consumer(d: CascadeDecisions) -> int:
@@ -193,6 +195,7 @@ def _declare_arrays(
     plain = {parameter_name(program, load.tensor) for load in read}
     plain |= {each.table for slot in d.slots for each in slot.lookups}
     plain |= {each.limits for each in d.grouping}
+    copied = {ring.decision.buffer: ring.source for ring in rings.values() if ring.decision.piece_bytes}
     arrays: dict[str, SSAValue] = {}
     for each in d.stores:
         dims = map_dims(program, each.map, _box_axes(program, each, d))
@@ -207,7 +210,7 @@ def _declare_arrays(
         if buffer.role == "output":
             buffer, shape = _turned(buffer, shape, axes, d)
         if (buffer.role == "output" and d.boxed(buffer.name) is None) or buffer.name in plain:
-            arrays[buffer.name] = global_array(build, buffer, shape)
+            arrays[buffer.name] = copied.get(buffer.name) or global_array(build, buffer, shape)
     return arrays
 
 
@@ -242,20 +245,22 @@ def _add_producer(
     rings: dict[tile.LoadOp, Ring],
     arrays: dict[str, SSAValue],
 ) -> None:
-    role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
+    unit = "warpgroup128" if d.copies_by_threads else "thread1"
+    role, _ = new_role(build, "producer", unit, 1, 0, d.producer_registers)
     led = leaders(rings)
     starts: Sequence[SSAValue] = [rings[load].start(role, "empty") for load in led]
     share = split_index(role, d.split_sum)
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, section=section, limits=limits_of(d, arrays))
         place = replace(place, share=share_in_tile(outer, d.team_sum, share, place.team))
-        if d.waits_alone:
+        if d.filler_waits:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
-            outer.add(ac.GridWaitOp.create())
-            outer.add(ac.GridReleaseOp.create())
+            wait_for_launch_before(outer)
         brought = _bring_tile(outer, program, d, rings, arrays, place, dict(zip(led, carried, strict=True)))
         outer.add(ac.YieldOp.create(operands=[brought[load] for load in led]))
         starts = outer.results()
+    if d.copies_by_threads:
+        role.add(AsyncCopyWaitOp.create())
 
 
 def _bring_tile(
@@ -372,6 +377,8 @@ def _add_consumer(
     order = start_issue_order(role, d, unit)
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section, limits_of(d, arrays))
+        if d.consumers_wait:
+            outer.add(ac.GridWaitOp.create())
         cursors = dict(zip(led, carried, strict=False))
         reads = None if sums is None else (sums, carried[0])
         kept, place = stored_by_last(outer, d.team_sum, stored, place.team), replace(place, share=share)

@@ -13,11 +13,13 @@ from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.async_copy import COPYING_THREADS, AsyncCopyArriveOp
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
 from tilewright.ir.tier import MemoryType, int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads
 from tilewright.lower.build import Build, tensor_map
+from tilewright.lower.cascade.copied_slots import copied_array, copy_boxes, visible
 from tilewright.lower.program import map_dims
 
 _BARRIER_BYTES = 8
@@ -27,17 +29,22 @@ _STEP_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A load's ring, the buffer that it guards, and the map that fills it. One that is joined has the ring of the load
-    before it, whose cursor serves both. peers: CTAs that fill the ring's slots, to each of which they are released.
-    leader: whether the first CTA of a pair waits for what both CTAs fill."""
+    """A load's ring, the buffer that it guards, and the map or the array that fills it. One that is joined has the ring
+    of the load before it, whose cursor serves both. peers: CTAs that fill the ring's slots, to each of which they are
+    released. leader: whether the first CTA of a pair waits for what both CTAs fill. dimensions: of the array, that a
+    box's coordinates run along, where threads copy it. by_threads: whether they copy a part of the ring's slots;
+    warpgroup: whether a warpgroup fills slots, and not one thread."""
 
     decision: SlotDecision
     name: StringAttr
     ring: SSAValue
     buffer: SSAValue
-    map: SSAValue
+    source: SSAValue
     peers: int
     leader: bool = False
+    dimensions: tuple[int, ...] = ()
+    by_threads: bool = False
+    warpgroup: bool = False
 
     def start(self, build: Build, side: str) -> SSAValue:
         properties = {"side": StringAttr(side)}
@@ -48,7 +55,8 @@ class Ring:
         )
 
     def wait(self, build: Build, cursor: SSAValue, side: str, *, issuer: bool = False) -> SSAValue:
-        return wait_for(build, self.ring, self.name, cursor, side, issuer=issuer)
+        phase = wait_for(build, self.ring, self.name, cursor, side, issuer=issuer)
+        return visible(build, phase) if self.by_threads and side == "full" else phase
 
     def advance(self, build: Build, cursor: SSAValue) -> SSAValue:
         return build.value(ac.AdvanceOp.create(operands=[cursor], result_types=[ac.CursorType(self.name)]))
@@ -109,23 +117,26 @@ def behind_barriers(d: CascadeDecisions) -> int:
 
 
 def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) -> dict[tile.LoadOp, Ring]:
-    """Maps, rings and buffers, in the order of the decisions, by the load that each is for."""
-    listed = loads(program)
+    """Maps or arrays, rings and buffers, in the order of the decisions, by the load that each is for."""
+    listed, arrays = loads(program), dict[str, SSAValue]()
     names = _names(d.slots)
-    maps = [_declare_map(build, program, name, each) for name, each in zip(names, d.slots, strict=True)]
+    sources = [_declare_source(build, program, name, each, arrays) for name, each in zip(names, d.slots, strict=True)]
     barrier, address, peers = barriers_address(d), 0, 1
     rings: dict[tile.LoadOp, Ring] = {}
-    for name, each, map_ in zip(names, d.slots, maps, strict=True):
+    for name, each, (source, dimensions) in zip(names, d.slots, sources, strict=True):
         before = next(reversed(rings.values()), None)
         if each.joined and before is not None:
-            ring_name, ring = before.name, before.ring
+            ring_name, ring, by_threads = before.name, before.ring, before.by_threads
         else:
             ring_name, units = StringAttr(f"{name}_ring"), 1 if d.sum_slots else d.tile_units
-            peers = max(one.peers for one in together(d.slots, each))
-            ring = _declare_ring(build, ring_name, each.slots, (2 if d.pair else 1, units * peers), barrier)
+            filled = together(d.slots, each)
+            peers, by_threads = max(one.peers for one in filled), any(one.piece_bytes for one in filled)
+            arrivals = (2 if d.pair else 1) + COPYING_THREADS * int(by_threads)
+            ring = _declare_ring(build, ring_name, each.slots, (arrivals, units * peers), barrier)
             barrier += 2 * _BARRIER_BYTES * each.slots
+        how = (peers, bool(d.pair), dimensions, by_threads, d.copies_by_threads)
         if each.which and before is not None:
-            rings[listed[each.load]] = Ring(each, ring_name, ring, before.buffer, map_, peers, bool(d.pair))
+            rings[listed[each.load]] = Ring(each, ring_name, ring, before.buffer, source, *how)
             continue
         kind = MemoryType(
             StringAttr("SMEM"), StringAttr(each.element), IntAttr(each.slots), IntAttr(each.among * each.slot_bytes),
@@ -138,7 +149,7 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
             "ring": ring_name,
         }
         buffer = build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
-        rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, map_, peers, bool(d.pair))
+        rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, source, *how)
         address += each.slots * each.among * each.slot_bytes
     return rings
 
@@ -154,9 +165,15 @@ def leaders(rings: Mapping[tile.LoadOp, Ring]) -> list[tile.LoadOp]:
     return [load for load, ring in rings.items() if not ring.decision.joined]
 
 
-def _declare_map(build: Build, program: tile.ProgramOp, name: str, slot: SlotDecision) -> SSAValue:
+def _declare_source(
+    build: Build, program: tile.ProgramOp, name: str, slot: SlotDecision, arrays: dict[str, SSAValue]
+) -> tuple[SSAValue, tuple[int, ...]]:
+    """The map that brings a slot, or the array that threads copy it from, with its dimensions. arrays: those that are
+    declared so far, by name."""
+    if slot.piece_bytes:
+        return copied_array(build, program, slot, arrays)
     dims = map_dims(program, slot.map, (slot.inner, slot.outer, *slot.batch))
-    return tensor_map(build, name, slot.buffer, slot.map, dims)
+    return tensor_map(build, name, slot.buffer, slot.map, dims), ()
 
 
 def _declare_ring(build: Build, name: StringAttr, slots: int, arrivals: tuple[int, int], address: int) -> SSAValue:
@@ -243,16 +260,22 @@ def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[in
     equal ones."""
     first, _ = filled[0]
     phase = first.wait(build, cursor, "empty")
-    left = sum(ring.decision.slot_bytes for ring, _ in filled)
+    by_maps = [each for each in filled if not each[0].decision.piece_bytes]
+    left = sum(ring.decision.slot_bytes for ring, _ in by_maps)
+    elected = marked("elected", first.warpgroup)
     tx = build.value(
         ac.ArriveExpectOp.create(
-            operands=[phase], properties={"bytes": IntAttr(left), **marked("leader", first.leader)},
+            operands=[phase], properties={"bytes": IntAttr(left), **marked("leader", first.leader), **elected},
             result_types=[ac.TransactionType(first.name, IntAttr(left))],
         )
     )  # fmt: skip
+    # Threads' copies first: what is asked of the copy engine before them holds back a warp of theirs.
     for ring, coordinates in filled:
+        if ring.decision.piece_bytes:
+            tx = copy_boxes(build, ring, coordinates, tx)
+    for ring, coordinates in by_maps:
         slot = ring.decision
-        shared = marked("evict_first", bool(slot.read_once)) | marked("leader", ring.leader)
+        shared = marked("evict_first", bool(slot.read_once)) | marked("leader", ring.leader) | elected
         if slot.halved:
             shared |= {"rank_dimension": IntAttr(slot.halved_dimension), "rank_elements": IntAttr(slot.halved)}
         if slot.peers > 1:
@@ -261,7 +284,7 @@ def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[in
             left -= slot.box_bytes * slot.peers
             tx = build.value(
                 ac.CopyIssueOp.create(
-                    operands=[ring.map, ring.buffer, tx, *place],
+                    operands=[ring.source, ring.buffer, tx, *place],
                     properties={
                         "offset_bytes": IntAttr(offset),
                         "rank_offset_bytes": IntAttr(slot.span_bytes // slot.peers if slot.peers > 1 else 0),
@@ -272,7 +295,8 @@ def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[in
                     result_types=[ac.TransactionType(ring.name, IntAttr(left))],
                 )
             )
-    build.add(ac.TransactionCloseOp.create(operands=[tx]))
+    closing = AsyncCopyArriveOp if first.by_threads else ac.TransactionCloseOp
+    build.add(closing.create(operands=[tx]))
 
 
 def b_properties(slot: SlotDecision, contracted: str, depth: int) -> dict[str, Attribute]:

@@ -16,17 +16,15 @@ from xdsl.ir import SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import dots
 from tilewright.lower.build import Build, counted_loop, new_role
 from tilewright.lower.distribution.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.distribution.split_product import Share, meet, share_of_result, split_index, start_meetings
 from tilewright.lower.distribution.stream_product import Section, add_partial, sections, store_partial
-from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last, sum_of_teams
+from tilewright.lower.distribution.team_sum import stored_by_last, sum_of_teams
 from tilewright.lower.distribution.tile_place import TilePlace, open_tiles
 from tilewright.lower.distribution.turns import pass_turn
 from tilewright.lower.pipeline.epilogue import Pipeline, add_epilogue, free_staging, load_ahead
-from tilewright.lower.pipeline.product import multiply, multiply_next
-from tilewright.lower.pipeline.register_product import ComputedOperand, open_operand
+from tilewright.lower.pipeline.product import multiply
 from tilewright.lower.pipeline.slots import advance, release, start_cursor, wgmma_wait
 from tilewright.lower.program import Counts
 from tilewright.lower.staged_store import bulk_wait
@@ -49,7 +47,7 @@ def add_consumer(
     carried: Sequence[SSAValue] = [start, *start_meetings(role, p.meeting)]
     for section in sections(d.stream):
         opened = open_tiles(role, d, counts, carried, p.turns, section)
-        _consume(opened, program, d, p, unit, section, arrays, share, stored, counts)
+        _consume(opened, program, d, p, unit, section, arrays, stored, counts)
         carried = opened[0].results()
     end_issue_order(role, p.order, unit)
     if d.staging_slots:
@@ -65,27 +63,23 @@ def _consume(
     unit: SSAValue,
     section: Section,
     arrays: dict[str, SSAValue],
-    share: SSAValue | None,
     stored: Share,
     counts: Counts,
 ) -> None:
-    """A tile, or a part of a streamed one: its sum, and what is made of it. share: which of the tile's slices are this
-    CTA's; stored: which part of its result. counts: of tiles along rows and columns."""
+    """A tile, or a part of a streamed one: its sum, and what is made of it. stored: which part of its result is this
+    CTA's. counts: of tiles along rows and columns."""
     outer, place, (cursor, *meetings) = opened
-    share = share_in_tile(outer, d.team_sum, share, place.team)
     stored = stored_by_last(outer, d.team_sum, stored, place.team)
-    dot = dots(program)[0]
     ahead: dict[tile.LoadOp, SSAValue] = {}
     freed = False
     if d.promoted:
         ahead = load_ahead(outer, program, d, unit, place, arrays, stored)
         last_cursor, settled = _promoted(outer, d, p, unit, cursor)
     else:
-        operand = open_operand(outer, program, dot, d, unit, place, arrays, share) if d.computed else None
-        accumulator, first = multiply_next(outer, d, p, unit, cursor, operand)
+        accumulator, first = multiply(outer, d, p, unit, cursor, None)
         # Issued beside a product that runs, so that nothing waits for it.
         ahead = {} if section.part == "head" else load_ahead(outer, program, d, unit, place, arrays, stored)
-        following, running, held = _summed(outer, d, p, unit, place, cursor, accumulator, first, operand)
+        following, running, held = _summed(outer, d, p, unit, place, cursor, accumulator, first)
         pass_turn(outer, p.turns, unit)
         if p.meeting is None and p.sums is None:
             freed = free_staging(outer, d, unit)
@@ -110,7 +104,6 @@ def _summed(
     cursor: SSAValue,
     accumulator: SSAValue,
     reading: SSAValue,
-    operand: ComputedOperand | None = None,
 ) -> tuple[SSAValue, SSAValue, Sequence[SSAValue]]:
     """A tile's sum by the tensor core alone, after its first slice; (cursor, accumulator, and slots of the products
     that may still be in flight, the oldest first)."""
@@ -124,17 +117,10 @@ def _summed(
         release(build, d, build.value(wgmma_wait(0, queue.pop(), None)))
     entering = [advance(build, cursor), accumulator, *queue]
     inner, loop, loop_op = counted_loop(build, max(1, distance), entering, symbol=place.slices)
-    k, position, running, *held = loop.args
-    if operand is not None:
-        assert (
-            distance == 1
-        )  # by `synth.schedule.release_distance`: the released slot is that of the one product before
-        updated, newly = multiply_next(inner, d, p, unit, position, operand, k, running, held[0])
-        kept = [newly]
-    else:
-        updated, newly = multiply(inner, d, p, unit, position, running)
-        oldest, *kept = *held, newly
-        release(inner, d, inner.value(wgmma_wait(distance, oldest, None)))
+    _, position, running, *held = loop.args
+    updated, newly = multiply(inner, d, p, unit, position, running)
+    oldest, *kept = *held, newly
+    release(inner, d, inner.value(wgmma_wait(distance, oldest, None)))
     inner.add(ac.YieldOp.create(operands=[advance(inner, position), updated, *kept]))
     following, last_accumulator, *last = loop_op.outputs
     return following, last_accumulator, last

@@ -18,7 +18,7 @@ from tilewright.ir.ac.async_copy import COPYING_THREADS
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import buffers, dots, parameter_name, stores
+from tilewright.ir.tile.facts import buffers, parameter_name, stores
 from tilewright.lower.build import Build, global_array, tensor_map
 from tilewright.lower.distribution.split_product import declare_meeting
 from tilewright.lower.distribution.stream_product import declare_partial_sums, stream_workspaces
@@ -26,7 +26,6 @@ from tilewright.lower.distribution.team_sum import team_workspaces
 from tilewright.lower.distribution.turns import declare_turns
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline.epilogue import Pipeline
-from tilewright.lower.pipeline.register_product import computed_loads
 from tilewright.lower.pipeline.slots import RING
 from tilewright.lower.program import map_dims, shape_of, slot_bytes, tile_counts
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
@@ -100,7 +99,6 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
                 arrays[kept] = tensor_map(build, name, store.parameter, each, dims)
     used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
-    used |= {parameter_name(program, load.tensor) for load in computed_loads(dots(program)[0], d)}
     used |= {operand.buffer for operand in operands if operand.piece_bytes}
     for buffer in buffers(program):
         if buffer.name in used:

@@ -6,9 +6,8 @@ barriers' start, `pipeline.producer`, `pipeline.consumer` with `pipeline.product
 cluster a slot is free only when the consumers of all its CTAs have released it.
 
 What is particular to a kind of product stands beside: `async_copy` (operands that threads copy), `tile_place` (tiles of
-batches), `turns`, `split_product`, `stream_product` (tiles that two CTAs share),
-`register_product`, `prefetch`. Not handled, because nothing is decided so: several loops, dots
-without an operand in common.
+batches), `turns`, `split_product`, `stream_product` (tiles that two CTAs share), `prefetch`. Not handled, because
+nothing is decided so: several loops, dots without an operand in common.
 Checked by: tests/lower/test_ptx_text.py and test_values.py, and the tests of each kind.
 """
 
@@ -22,7 +21,7 @@ from tilewright.base.size import ceil_div, computed, product, value_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
-from tilewright.lower.build import new_kernel
+from tilewright.lower.build import new_kernel, wait_for_launch_before
 from tilewright.lower.distribution.stream_product import stream_symbols
 from tilewright.lower.distribution.turns import LEAST_SLOTS
 from tilewright.lower.pipeline.consumer import add_consumer
@@ -71,8 +70,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if cluster_size == 1 else ac.ClusterSyncOp.create())
     if d.programmatic and not d.filler_waits:
-        build.add(ac.GridWaitOp.create())
-        build.add(ac.GridReleaseOp.create())
+        wait_for_launch_before(build)
     add_producer(build, program, d, pipeline, counts)
     add_consumer(build, program, d, pipeline, counts, arrays)
     if cluster_size > 1:

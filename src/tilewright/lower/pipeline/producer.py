@@ -14,7 +14,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyWaitOp
 from tilewright.ir.decisions import AsyncPlan, OperandDecision, PipelineDecisions
 from tilewright.ir.tile import operations as tile
-from tilewright.lower.build import Build, affine, counted_loop, new_role
+from tilewright.lower.build import Build, affine, counted_loop, new_role, wait_for_launch_before
 from tilewright.lower.distribution.split_product import split_index
 from tilewright.lower.distribution.stream_product import sections
 from tilewright.lower.distribution.team_sum import share_in_tile
@@ -34,8 +34,7 @@ def add_producer(build: Build, program: tile.ProgramOp, d: PipelineDecisions, p:
         outer, place, (cursor,) = open_tiles(role, d, counts, [start], section=section)
         if d.filler_waits:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
-            outer.add(ac.GridWaitOp.create())
-            outer.add(ac.GridReleaseOp.create())
+            wait_for_launch_before(outer)
         inner, loop, loop_op = counted_loop(outer, 0, [cursor], symbol=place.slices)
         k, position = loop.args
         first = share_in_tile(inner, d.team_sum, share, place.team) if place.first is None else place.first

@@ -1,6 +1,6 @@
 """One slot's product: the wgmma group that reads it, with its matrix descriptors (PTX ISA, wgmma).
 
-Operands are rows of 128 swizzled bytes in shared memory; a left operand that threads compute is `register_product`'s.
+Operands are rows of 128 swizzled bytes in shared memory.
 Checked by: tests/lower/test_ptx_text.py and test_values.py.
 """
 
@@ -14,11 +14,9 @@ from tilewright.ir.ac.async_copy import AsyncCopyFenceOp
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import Build
-from tilewright.lower.computed_operand import issue_computed
 from tilewright.lower.distribution.issue_order import pass_issue, take_issue
 from tilewright.lower.pipeline.epilogue import Pipeline
-from tilewright.lower.pipeline.register_product import ComputedOperand, load_along, read_operand
-from tilewright.lower.pipeline.slots import RING, release, wait_for_slot, wgmma_wait
+from tilewright.lower.pipeline.slots import RING, wait_for_slot
 
 SPAN_BYTES = 128
 """Of a row in shared memory: what the swizzle of every slot spans."""
@@ -65,32 +63,6 @@ def multiply(
     build.add(ac.WgmmaCommitOp.create())
     pass_issue(build, p.order)
     return op.results[0], op.results[1]
-
-
-def multiply_next(
-    build: Build,
-    d: PipelineDecisions,
-    p: Pipeline,
-    unit: SSAValue,
-    cursor: SSAValue,
-    operand: ComputedOperand | None,
-    turn: SSAValue | None = None,
-    running: SSAValue | None = None,
-    held: SSAValue | None = None,
-) -> tuple[SSAValue, SSAValue]:
-    """As `multiply`; a left operand that is computed takes shape while the product before runs, whose slot, `held`, is
-    released in between. turn: index of the loop, None for a tile's first slot."""
-    if operand is None:
-        return multiply(build, d, p, unit, cursor, running)
-    along = load_along(build, d, operand, turn)
-    phase = wait_for_slot(build, p.ring, cursor, "full")
-    row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
-    _, _, a_steps = _operand_strides(d.a, row_bytes, d.tile_m)
-    computed = read_operand(build, d, p, operand, unit, phase, along, a_steps)
-    if held is not None:
-        release(build, d, build.value(wgmma_wait(0, held, None)))
-    layout = (d.b.major, *_operand_strides(d.b, row_bytes, d.tile_n))
-    return issue_computed(build, computed, p.b, d.tile_n, running, layout)
 
 
 def _operand_strides(operand: OperandDecision, row_bytes: int, extent: int) -> tuple[int, int, list[int]]:

@@ -19,7 +19,7 @@ from tilewright.ir.tile.facts import buffers, grid_axes, parameter_name, reducti
 from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.reduce import ArgReduceOp
 from tilewright.ir.tile.types import tensor_type
-from tilewright.lower.build import INDEX, global_array, new_kernel, new_role, shared_buffer
+from tilewright.lower.build import INDEX, global_array, new_kernel, new_role, shared_buffer, wait_for_launch_before
 from tilewright.lower.expression import (
     element_load,
     loads_in,
@@ -56,6 +56,8 @@ def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> Modu
     arrays = {each.name: global_array(build, each, shape_of(program, each.name)) for each in buffers(program)}
     through = [shared_buffer(build, "partials", 0, 1, scratch)] if scratch else []
     through += [shared_buffer(build, "kept", begins, 1, waiting)] if waiting else []
+    if decisions.programmatic:
+        wait_for_launch_before(build)
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
     body = Block(arg_types=[INDEX] * len(axes))
     properties = {"extents": size_array(extents), "run": IntAttr(1), "rows": to_attribute(row)}

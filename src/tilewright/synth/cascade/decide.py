@@ -82,6 +82,7 @@ from tilewright.synth.cascade.slot_maps import (
     tiniest_tile,
     whole_columns,
 )
+from tilewright.synth.cascade.slot_pieces import by_threads, piece_words
 from tilewright.synth.cascade.sum_tile import choose_sum_tile, is_computed
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import (
@@ -92,6 +93,7 @@ from tilewright.synth.cascade.tensor_columns import (
     tensor_placement,
 )
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
+from tilewright.synth.cascade.unmapped_slots import with_room
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.cascade.walk_time import consumers_percent, iteration_cost, walk_cost, walked_share
@@ -172,7 +174,9 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     if sums and not target.supports("tensor_memory"):
         if axes.group:
             refuse_spill_slots(wanted, f"products of rows in groups of {axes.group}")
-        return _of_sum(program, axes, brought, sums, target, wanted, reasons)
+        first = _of_sum(program, axes, brought, sums, target, wanted, reasons)
+        fewer = with_room(first, wanted, target)
+        return first if fewer is None else _of_sum(program, axes, brought, sums, target, fewer, reasons)
     refuse_spill_slots(wanted, "a program that does more than sum products")
     in_vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits)
     shared = shared_columns(program, axes, brought, target)
@@ -246,11 +250,13 @@ def _of_sum(
     reasons: list[str],
 ) -> CascadeDecisions:
     """Of a program that is a product with an epilogue, or several of one operand, whose accumulators are registers."""
+    reasons = [*reasons]
     chosen = choose_sum_tile(program, axes, sums, target, wanted, reasons)
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
     cluster, computed = chosen.cluster, is_computed(sums)
-    slots = tuple(legal_slot(program, axes, load, chosen.of_slots, memory.stages, target) for load in brought)
+    slots = tuple(legal_slot(program, axes, load, chosen.of_slots, memory.stages, wanted, target) for load in brought)
     slots = joined_slots(program, sums, brought, slots, read_once=chosen.read_once, computed=computed)
+    reasons.extend(map(piece_words, by_threads(slots)))
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
     tiles = _tiles_along(program, axes.row, shape.row_step * cluster[0])
     tiles *= _tiles_along(program, axes.column, shape.column_step * cluster[1])
@@ -303,7 +309,7 @@ def _prefetch(
 ) -> tuple[int, int]:
     """Slices of the first tile that a sum asks for ahead, and whether of the columns' operand."""
     of_axis = {axis: slot for slot in slots for axis in (slot.inner, slot.outer)}
-    if axes.row not in of_axis or axes.column not in of_axis:
+    if axes.row not in of_axis or axes.column not in of_axis or by_threads(slots):
         return 0, 0
     maps = [of_axis[axis].dims for axis in (axes.row, axes.column)]
     beside = shape.resident > 1 or shape.teams > 1 or ctas <= target.limit("device.multiprocessors") // 2
@@ -599,7 +605,7 @@ def _slots(
         return smem_bytes(slots, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max")
 
     for count in _SLOTS:
-        found = tuple(legal_slot(program, axes, load, choice, count, target) for load in brought)
+        found = tuple(legal_slot(program, axes, load, choice, count, Wanted(), target) for load in brought)
         if fit(found):
             # A tile's own while the tile before it is computed, where there is room.
             ahead = tuple(replace(each, slots=_AHEAD) if each.resident else each for each in found)

@@ -36,11 +36,7 @@ class ComputedBefore(TilewrightError):
             f"an operand is computed by a kernel before: {reason}", remedy="compile it as a sequence of kernels"
         )
         self.programs = programs
-
-
-def walks_compute(wanted: Wanted) -> bool:
-    """Whether walks take products one of whose operands is computed on the way."""
-    return wanted.walked
+        self.reason = reason
 
 
 def sum_in_registers(
@@ -50,7 +46,7 @@ def sum_in_registers(
     walk. Raises TilewrightError where registers are wished for and cannot be had."""
     found = () if target.supports("tensor_memory") else computed_sum(program)
     axes = cascade_axes(program)
-    if not found or axes.group or not walks_compute(wanted):
+    if not found or axes.group:
         return ()
     (product,) = found
     promoted = level_depth(product.element_bytes, program.extents[axes.streamed], wanted)

@@ -4,14 +4,16 @@ A slot has what a tile needs of an array: rows along one axis, of whole spans of
 boxes bring it where the array has legal strides, begins at a multiple of 16 bytes and is contiguous along the axis that
 the tensor core takes. What is in the way is said in words, as the reason why the array is copied first.
 
-Not handled: arrays that threads copy. Checked by: tests/synth/cascade/test_decide.py and test_slot_maps.py.
+Where threads are to copy what no map brings (`Wanted(unmapped="threads")`), and can (`slot_pieces`), they do.
+
+Checked by: tests/synth/cascade/test_decide.py and test_slot_maps.py.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.ir.cascade import SPAN_BYTES, Lookup, SlotDecision
 from tilewright.ir.cascade_facts import (
@@ -39,6 +41,7 @@ from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
 from tilewright.synth.cascade.remade import chunks_of, inner_axis, needed_inner, remaking
+from tilewright.synth.cascade.slot_pieces import piece_bytes
 from tilewright.synth.cascade.tensor_columns import slot_sums
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -103,7 +106,7 @@ def check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, ta
             load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
             f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
         )  # fmt: skip
-    if name in wanted.misaligned:
+    if name in wanted.misaligned and not _in_pieces(program, cascade_axes(program), load, wanted, target):
         refuse_map(
             load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
             needed,
@@ -132,18 +135,35 @@ def tiniest_tile(brought: Sequence[tile.LoadOp], target: Target) -> WalkTile:
 
 
 def legal_slot(
-    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: WalkTile, count: int, target: Target
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    load: tile.LoadOp,
+    choice: WalkTile,
+    count: int,
+    wanted: Wanted,
+    target: Target,
 ) -> SlotDecision:
-    broken = obstacles(program, axes, load, choice, target)
-    if broken:
-        name = parameter_name(program, read_tensor(load.tensor))
+    """The slot of a load; one that threads fill where that is asked for and no map brings it."""
+    broken, name = obstacles(program, axes, load, choice, target), parameter_name(program, read_tensor(load.tensor))
+    unmapped = choice.cluster == (1, 1) and (broken or name in wanted.misaligned)
+    pieces = _in_pieces(program, axes, load, wanted, target) if unmapped else 0
+    if broken and not pieces:
         said = "; ".join(broken)
         inner = needed_inner(program, load, target) or innermost_of_copy(load, axes)
         words = f"no tensor map brings {name}: {said}"
         refuse_map(load, name, words, "give it another layout, or copy it before", inner)
     found = map_dimensions(load, axes)
     assert found is not None, "nothing is in the way of a map"
-    return _slot(program, axes, load, found, choice, count, target)
+    slot = _slot(program, axes, load, found, choice, count, target)
+    return replace(slot, piece_bytes=pieces, l2_promotion="none") if pieces else slot
+
+
+def _in_pieces(program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, wanted: Wanted, target: Target) -> int:
+    """Of the pieces in which threads copy what a load brings, where they are to; else 0."""
+    name = parameter_name(program, read_tensor(load.tensor))
+    if wanted.unmapped != "threads" or name in wanted.mapped or wanted.cluster not in (None, (1, 1)):
+        return 0
+    return piece_bytes(program, axes, load, wanted, target)
 
 
 def obstacles(

@@ -29,7 +29,7 @@ from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, leave_by_rows, turned_results
 from tilewright.synth.cascade.scaled_sums import Levels, choose_levels, scaled_depth
-from tilewright.synth.cascade.slot_maps import WalkTile
+from tilewright.synth.cascade.slot_maps import WalkTile, both_come_by_maps
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
@@ -196,6 +196,7 @@ def choose_sum_tile(
         "an iteration of a sum in two levels has two slots": levels.slots > 1,
         "products are scaled by blocks": question.scaled,
         "an operand is computed in registers": computed,
+        "threads copy an operand": wanted.unmapped == "threads" and not both_come_by_maps(program, wanted, target),
     }
     obstacle = next((why for why, stands in obstacles.items() if stands), "")
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
@@ -430,8 +431,11 @@ def _chosen(
     if not is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
 
+    # CTAs whose threads fill the slots of their own share no loads.
+    apart = alone or wanted.unmapped == "threads"
+
     def fits(shape: TileShape) -> bool:
-        return not alone or (shape.teams == 1 and not shape.paired)
+        return not ((alone and shape.teams > 1) or (apart and shape.paired))
 
     found = few_rows_shape(question, large.shape, target, reasons, fits=fits, turns=large.turns)
     return LargeTile(found, large.turns and replace(found, steps=large.shape.steps) == large.shape)

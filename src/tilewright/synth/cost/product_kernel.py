@@ -109,7 +109,7 @@ def _of_pipeline(d: PipelineDecisions, extents: tuple[int, int, int]) -> Product
         batch * ((rows + columns) * depth * element_bytes + rows * columns * stored_bytes), d.tile_m, d.tile_n,
         d.tile_k, math.ceil(rows / d.row_step) * math.ceil(columns / d.column_step) * batch,
         loaded * d.tile_k * element_bytes, d.part_n, all(store.path == "tma" for store in d.stores), d.stages,
-        d.consumers, bool(d.turns), d.split, d.teams, d.streamed, d.head_slices, d.release_distance, bool(d.computed),
+        d.consumers, bool(d.turns), d.split, d.teams, d.streamed, d.head_slices, d.release_distance, False,
         d.raster_group, d.ctas, d.smem_bytes, d.launch_registers,
     )  # fmt: skip
 

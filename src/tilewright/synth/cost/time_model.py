@@ -34,6 +34,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.synth.cascade.slot_pieces import copying_cycles as copied_slots_cycles
 from tilewright.synth.cost.product_kernel import ProductKernel, Summed, product_kernel
 from tilewright.synth.operand.async_copy import copying_cycles
 from tilewright.synth.tile.long_sum import handing_cycles
@@ -123,7 +124,8 @@ def predicted_time(
     states none.
     """
     kernel = product_kernel(decisions, extents, stored_bytes)
-    copied = copying_cycles(decisions, target) if isinstance(decisions, PipelineDecisions) else 0.0
+    of_pipeline = isinstance(decisions, PipelineDecisions)
+    copied = copying_cycles(decisions, target) if of_pipeline else copied_slots_cycles(decisions, target)
     p = parameters or parameters_of(target)
     cycle = 1e6 / target.limit("device.clock_hertz")
     multiprocessors = target.limit("device.multiprocessors")

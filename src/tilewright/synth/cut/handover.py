@@ -36,6 +36,7 @@ from tilewright.ir.tile.reduce import ArgReduceOp
 from tilewright.ir.tile.rules import violations
 from tilewright.ir.tile.types import GroupType, IndexType, RuleViolation, TensorType, ValueType
 from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
+from tilewright.targets import Target
 
 _HANDED = (Element.F32, Element.BF16, Element.F16, Element.F8E4M3, Element.F8E5M2)
 _FREE = (tile.LoadOp, tile.CastOp, tile.BroadcastOp, tile.TransposeOp, tile.ConstantOp, tile.FullOp, tile.PositionOp)
@@ -212,6 +213,23 @@ def padded_strides(shape: Sequence[int], element: Element) -> list[int]:
     strides = [1]
     for extent in reversed(shape[1:]):
         strides.insert(0, strides[0] * (-(-extent // run) * run if strides[0] == 1 else extent))
+    return strides
+
+
+def strides_on_lines(shape: Sequence[int], element: Element, target: Target) -> list[int]:
+    """The same with rows that begin at multiples of a line of the caches, or of a sector of one, so that boxes are
+    fetched from no more of them than they fill; unless that were to make it larger by more than a third.
+
+    `python -m bench cliffs` on an H200 with rows at multiples of 16 bytes, and so: "small odd K" 12.8 and 8.8 us, "all
+    odd" 298 and 263 us.
+    """
+    *_, pitch, inner = padded_strides([1, 1, *shape], element)
+    multiples = (target.limit(f"device.{part}_bytes") // element.bytes for part in ("line", "sector"))
+    longer = (-(-pitch // multiple) * multiple for multiple in multiples)
+    pitch = next((each for each in longer if 3 * each <= 4 * pitch), pitch)
+    strides = [inner]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, pitch if len(strides) == 1 else strides[0] * extent)
     return strides
 
 

@@ -1,11 +1,11 @@
 """What are the two programs of one whose array no tensor map describes: a copy of it, and the program of the copy?
 
 A tensor map wants rows that begin at multiples of 16 bytes, and an array that does. A copy into a workspace that is
-dense but for that changes no number. Its axes are in the array's own order, or another one is innermost where the
-tensor core takes an operand so. The program after is the same, of an array with other strides, so there is nothing to
-certify but the copy. Where an array is read displaced, and so past its ends, the copy is displaced, zeros where the
-array ends, and the loads that were displaced as it is read the copy in place. What integers lead to is laid out in the
-order of the axes that it is read over, by a program that loads it at the same places.
+dense but for that changes no number. It is contiguous along the axis that the array is contiguous along, or along
+another one where the tensor core takes an operand so. The program after is the same, of an array with other strides, so
+there is nothing to certify but the copy. Where an array is read displaced, and so past its ends, the copy is displaced,
+zeros where the array ends, and the loads that were displaced as it is read the copy in place. What integers lead to is
+laid out in the order of the axes that it is read over, by a program that loads it at the same places.
 
 Not handled, and None: arrays that are stored to, or read by blocks of an axis; arrays that are gathered in several
 ways; extents that only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
@@ -14,21 +14,24 @@ tests/synth/cut/test_laid_out.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, blocks_of
-from tilewright.ir.tile.facts import gathers, index_offset, parameter_name, the_program
+from tilewright.ir.tile.facts import SPARE, gathers, index_offset, parameter_name, the_program
 from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.rules import violations
 from tilewright.ir.tile.types import TensorType, tensor_type
-from tilewright.synth.cut.handover import free_name, padded_strides
+from tilewright.synth.cut.handover import free_name, padded_strides, strides_on_lines
+from tilewright.targets import Target
 
 
-def laid_out(module: ModuleOp, name: str, inner: str = "") -> tuple[ModuleOp, ModuleOp] | None:
+def laid_out(module: ModuleOp, name: str, target: Target, inner: str = "") -> tuple[ModuleOp, ModuleOp] | None:
     """The copy of an array, and the program that takes the copy for it; None where an array is not copied so. inner:
-    the axis along which the copy is contiguous, the array's last one where none is said."""
+    the axis along which the copy is contiguous, where none is said that along which the array is, or its last one."""
     program = the_program(module)
     names = [each.data for each in program.parameters]
     if name not in names or program.run_time:
@@ -36,21 +39,23 @@ def laid_out(module: ModuleOp, name: str, inner: str = "") -> tuple[ModuleOp, Mo
     argument = program.body.block.args[names.index(name)]
     gathered = [use.operation for use in argument.uses]
     if len(gathered) == 1 and isinstance(gathered[0], GatherOp) and argument is gathered[0].tensor:
-        return _gathered(module, gathered[0], name)
+        return _gathered(module, gathered[0], name, target)
     kind = tensor_type(argument)
     loaded = all(isinstance(use.operation, tile.LoadOp) for use in argument.uses)
     if not loaded or any(blocks_of(axis) is not None for axis in kind.axis_names):
         return None
-    inner = inner or kind.axis_names[-1]
+    inner = inner or _own_inner(kind)
     if inner not in kind.axis_names:
         return None
-    ways = dict.fromkeys(_offsets(use.operation) for use in argument.uses)
-    offsets = next((each for each in ways if any(each)), (0,) * len(kind.axis_names))
+    displaced = dict.fromkeys(_offsets(use.operation) for use in argument.uses)
+    offsets = next((each for each in displaced if any(each)), (0,) * len(kind.axis_names))
     order = sorted(range(len(kind.axis_names)), key=lambda at: kind.axis_names[at] == inner)
-    apart = padded_strides([kind.extents[at] for at in order], kind.element_kind)
+    apart = strides_on_lines([kind.extents[at] for at in order], kind.element_kind, target)
     strides = [apart[order.index(at)] for at in range(len(order))]
     workspace = TensorType.of(kind.axis_names, kind.extents, strides, kind.element_kind)
-    if not any(offsets) and tuple(strides) == kind.stride_elements and kind.refinement == workspace.refinement:
+    close = padded_strides([kind.extents[at] for at in order], kind.element_kind)
+    ways = (tuple(strides), tuple(close[order.index(at)] for at in range(len(order))))
+    if not any(offsets) and kind.stride_elements in ways and kind.refinement == workspace.refinement:
         return None  # a copy would be described no better
     taken = free_name(f"{program.sym_name.data}_{name}", names)
     after = module.clone()
@@ -66,16 +71,23 @@ def laid_out(module: ModuleOp, name: str, inner: str = "") -> tuple[ModuleOp, Mo
         block.erase_arg(given)
         names.remove(name)
     written.properties["parameters"] = ArrayAttr([StringAttr(each) for each in names])
-    return _copy(program, name, taken, (kind, workspace), offsets), after
+    return _copy(program, name, taken, (kind, workspace), order, offsets), after
 
 
-def _gathered(module: ModuleOp, op: GatherOp, name: str) -> tuple[ModuleOp, ModuleOp] | None:
+def _own_inner(kind: TensorType) -> str:
+    """The axis along which an array is contiguous, its last one where there is none."""
+    strides = zip(kind.axis_names, kind.extents, kind.stride_elements, strict=True)
+    dense = [axis for axis, extent, stride in strides if stride == 1 and extent > 1]
+    return dense[-1] if dense else kind.axis_names[-1]
+
+
+def _gathered(module: ModuleOp, op: GatherOp, name: str, target: Target) -> tuple[ModuleOp, ModuleOp] | None:
     """The program that puts together what integers lead to, and the one that takes that for it."""
     program, axes = the_program(module), op.result.type.axis_names
     if any(blocks_of(axis) is not None for axis in axes):
         return None
     shape, element = [program.extents[axis] for axis in axes], tensor_type(op.tensor).element_kind
-    workspace = TensorType.of(axes, shape, padded_strides(shape, element), element)
+    workspace = TensorType.of(axes, shape, strides_on_lines(shape, element, target), element)
     names = [each.data for each in program.parameters]
     taken = free_name(f"{program.sym_name.data}_{name}", names)
     after = module.clone()
@@ -126,21 +138,27 @@ def _in_place(index: SSAValue) -> SSAValue:
 
 
 def _copy(
-    program: tile.ProgramOp, name: str, taken: str, kinds: tuple[TensorType, TensorType], offsets: tuple[int, ...]
+    program: tile.ProgramOp,
+    name: str,
+    taken: str,
+    kinds: tuple[TensorType, TensorType],
+    order: Sequence[int],
+    offsets: tuple[int, ...],
 ) -> ModuleOp:
+    """order: of the array's axes, with that along which the copy is contiguous as the last."""
     place, axes = program.place.data, kinds[0].axis_names
     block = Block(arg_types=list(kinds))
     for argument, hint in zip(block.args, (name, taken), strict=True):
         argument.name_hint = hint
-    grid = tile.GridOp(axes, place)
-    shifts = {number: tile.ShiftOp(grid.indices[number], by, place) for number, by in enumerate(offsets) if by}
-    indices = [shifts[number].result if number in shifts else index for number, index in enumerate(grid.indices)]
+    grid = tile.GridOp([axes[at] for at in order], place)
+    own = [grid.indices[order.index(at)] for at in range(len(axes))]
+    shifts = {number: tile.ShiftOp(own[number], by, place) for number, by in enumerate(offsets) if by}
+    indices = [shifts[number].result if number in shifts else index for number, index in enumerate(own)]
     load = tile.LoadOp(block.args[0], indices, place)
-    block.add_ops(
-        [grid, *shifts.values(), load, tile.StoreOp(load.result, block.args[1], grid.indices, place), tile.ReturnOp()]
-    )
+    block.add_ops([grid, *shifts.values(), load, tile.StoreOp(load.result, block.args[1], own, place), tile.ReturnOp()])
     sizes = dict(zip(axes, kinds[0].extents, strict=True))
     copy = tile.ProgramOp(f"{taken}_copy", [name, taken], sizes, Region(block), place)
+    copy.attributes[SPARE] = ArrayAttr([StringAttr(taken)])
     module = ModuleOp([copy])
     assert next(violations(copy), None) is None, "a copy is a program"
     return module

@@ -105,7 +105,7 @@ def _pipeline(program: tile.ProgramOp, d: PipelineDecisions, target: Target) -> 
 def _elements(program: tile.ProgramOp, d: ElementwiseDecisions, target: Target) -> float:
     """Rows that nobody holds are read once for each fold that waits for another, and once for what is stored."""
     walks = 1 + _waiting(program) if any(row.streamed and not row.kept for row in d.rows) else 1
-    stored = sum(_array_bytes(op.tensor) for op in stores(program))
+    stored = sum(array_bytes(op.tensor) for op in stores(program))
     total = walks * (compulsory_bytes(program) - stored) + stored
     rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * busy_multiprocessors(program, d, target)
     return max(_at_reading_rate(total, target), total / rate * _cycle(target))
@@ -156,7 +156,7 @@ def _walks(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> floa
         iterations = sum(walked_part(part.begin, part.end, most, row)[1] for row in range(rows)) / rows
     tiles, p = tiles_of(program, d), parameters_of(target)
     each = sum(iterations * _iteration(program, axes, loop, d, target) for loop in loops(program))
-    stored = sum(_array_bytes(op.tensor) for op in stores(program)) / tiles
+    stored = sum(array_bytes(op.tensor) for op in stores(program)) / tiles
     each += p.latency_cycles + 1000 * stored / (d.consumers * p.scattered_bytes_per_kilocycle)
     of_cta = sum_cycles(program, axes, d, target) if d.sum_slots else math.ceil(tiles / d.ctas) * each
     loop_time = of_cta * _cycle(target)
@@ -241,6 +241,6 @@ def _bytes(value: SSAValue) -> int:
     return value_type(value).element_kind.bytes
 
 
-def _array_bytes(tensor: SSAValue) -> int:
+def array_bytes(tensor: SSAValue) -> int:
     kind = tensor_type(tensor)
     return math.prod(kind.extents) * kind.element_kind.bytes

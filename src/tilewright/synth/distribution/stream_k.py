@@ -179,7 +179,6 @@ def _obstacle(program: tile.ProgramOp, d: PipelineDecisions) -> str:
         "several clusters share the contracted axis": d.teams > 1,
         "a batch has several matrices": bool(d.batch),
         "an iteration of a sum in two levels has two slots": d.partials > 1,
-        "an operand is computed in registers": bool(d.computed),
         "threads copy an operand": d.copies_by_threads,
     }
     return next((why for why, stands in plain.items() if stands), "")

@@ -87,7 +87,7 @@ def _uses(program: tile.ProgramOp, decisions: Decisions) -> list[_Use]:
         source = read_tensor(load.tensor)
         name = parameter_name(program, source)
         slot = brought.get(load_number(program, first_alike(program, load)))
-        map = direct.get(name) if slot is None else slot.map
+        map = direct.get(name) if slot is None else None if slot.piece_bytes else slot.map
         uses.append(_Use(name, tensor_type(source), load.place.data, map, False))
     leaving = () if isinstance(decisions, ElementwiseDecisions) else decisions.stores
     stored = {item.parameter: item for item in leaving}

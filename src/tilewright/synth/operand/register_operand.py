@@ -11,7 +11,7 @@ along the latter and loaded once, with vectors along either; products of 16-bit 
 whole slots (past its end the expression of a 0 need not be finite, and would be multiplied). The product is transposed
 where the operand is the right one. CTAs share no loads: a slot that threads have read is released to other CTAs only at
 the cluster's scope, which costs a fence of the device's memory for each. Everything else is materialized, as is one of
-two computed operands. Checked by: tests/synth/operand/test_register_operand.py, and by `contract` on the lowered
+two computed operands. Checked by: tests/synth/cascade/test_register_sum.py, and by `contract` on the lowered
 kernel.
 """
 
@@ -25,13 +25,12 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.ir.decisions import OperandDecision
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import index_offset
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cost.model import Rates
-from tilewright.synth.operand.operands import Site, decide_operand, slice_depth
+from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.tile.shape import TileShape
 from tilewright.synth.tile.thin_product import FEW_ROWS
 from tilewright.synth.tile.wanted import Wanted
@@ -129,34 +128,6 @@ def fixed_for_registers(wanted: Wanted, *, swapped: bool) -> Wanted:
     """The wishes with what such a product fixes: its orientation, no turns, CTAs of their own, slots of one span."""
     depth = wanted.depth or slice_depth(Element.BF16.bytes)
     return replace(wanted, swapped=swapped, turns=False, cluster=(1, 1), depth=depth)
-
-
-def raw_operand(
-    site: Site,
-    side: tuple[str, SSAValue, str],
-    contracted: str,
-    shape: TileShape,
-    extent: int,
-    registers: int,
-    wanted: Wanted,
-) -> OperandDecision | None:
-    """How the raw tile of the operand reaches shared memory; None, with a reason, where the shape does not allow it.
-
-    extent: rows that one CTA loads; registers: of a consumer's thread. Raises TilewrightError where registers are
-    wished for.
-    """
-    name, value, outer = side
-    why = no_fit(site.program, value, contracted, shape, registers)
-    if not why:
-        reasons: list[str] = []
-        found = decide_operand(
-            replace(site, reasons=reasons), (name, raw_load(value).result, outer), contracted, extent, shape.depth
-        )
-        if not found.materialized and found.major == "K":
-            return found
-        why = "; ".join(reasons) or f"it is not contiguous along {contracted}"
-    site.reasons.append(not_after_all(name, why, wanted))
-    return None
 
 
 def no_fit(program: tile.ProgramOp, value: SSAValue, contracted: str, shape: TileShape, registers: int) -> str:

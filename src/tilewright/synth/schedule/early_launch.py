@@ -9,8 +9,13 @@ requests are joined on their way to the L2 cache. Products behind others of thei
 early.
 
 A walk whose threads load nothing by themselves, and store nothing on the way, begins early too, which short ones gain
-by. Where several kernels hand values over, those that fold parts do not begin early, and a walk behind one would lose
-by it: it begins when they have ended.
+by.
+
+Of several kernels that hand values over, each begins as what comes before it allows: a kernel of points behind
+whatever there is; a walk or a product behind points as products do behind copies, behind another product always, and
+behind a fold of parts when that has ended, as the fold itself does. The first may follow the last, in the next call.
+Every kernel that begins early lets the next one begin once it knows that those before it have ended, so that whoever
+waits for one has waited for all. What a kernel before writes is not asked for ahead.
 
 Who waits for the launch before: where threads other than the one that fills slots touch global memory only after their
 first slot, that one alone, once it knows where its first tile stands. All threads' wait before the roles begin put what
@@ -21,11 +26,16 @@ Checked by: tests/synth/schedule/test_early_launch.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.tile import operations as tile
+from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.tile.wanted import Wanted
+
+_IN_WAVES = "launched after the copies have ended, so that neighbouring tiles are computed side by side"
 
 
 def begins_early(copied: bool, tiles: int, ctas: int, wanted: Wanted, reasons: list[str]) -> bool:
@@ -33,18 +43,49 @@ def begins_early(copied: bool, tiles: int, ctas: int, wanted: Wanted, reasons: l
     if wanted.programmatic is not None:
         return wanted.programmatic
     if copied and tiles > ctas:
-        reasons.append("launched after the copies have ended, so that neighbouring tiles are computed side by side")
+        reasons.append(_IN_WAVES)
         return False
     return True
+
+
+def in_chain(parts: Sequence[tuple[tile.ProgramOp, Decisions]], wanted: Wanted) -> tuple[Decisions, ...]:
+    """The decisions of the programs of a chain of kernels, in launch order, with how each begins. parts: each program
+    with what was decided of it alone."""
+    if len(parts) == 1:
+        return (parts[0][1],)
+    decided = [decisions for _, decisions in parts]
+    before = [decided[-1] if _folds(decided[-1]) else None, *decided[:-1]]
+    return tuple(
+        _behind(program, decisions, earlier, wanted)
+        for (program, decisions), earlier in zip(parts, before, strict=True)
+    )
+
+
+def _behind(program: tile.ProgramOp, d: Decisions, before: Decisions | None, wanted: Wanted) -> Decisions:
+    """before: the kernel before, None where it is not of the chain."""
+    if isinstance(d, ElementwiseDecisions):
+        return replace(d, programmatic=int(not _folds(d) and wanted.programmatic is not False))
+    late = ""
+    if wanted.programmatic is None and isinstance(before, ElementwiseDecisions):
+        late = "launched after the parts have been folded" if _folds(before) else _IN_WAVES * _in_waves(program, d)
+    reasons = (*d.reasons, late) if late and d.programmatic else d.reasons
+    early = int(d.programmatic and not late)
+    return replace(d, programmatic=early, prefetch=d.prefetch if early and before is None else 0, reasons=reasons)
+
+
+def _folds(d: Decisions) -> bool:
+    return isinstance(d, ElementwiseDecisions) and bool(d.rows)
+
+
+def _in_waves(program: tile.ProgramOp, d: CascadeDecisions | PipelineDecisions) -> bool:
+    """Whether some CTA takes several tiles."""
+    if isinstance(d, PipelineDecisions):
+        return bool(d.releases_first) and d.teams == 1
+    return tiles_of(program, d) * d.shares > d.ctas
 
 
 def with_waiter(d: PipelineDecisions) -> PipelineDecisions:
     """The decisions, with who waits for the launch before."""
     # Factors are loaded before the first slot; threads that copy wait each for itself.
-    early = d.promoted or d.computed or d.copies_by_threads
+    early = d.promoted or d.copies_by_threads
     return replace(d, filler_waits=int(bool(d.programmatic) and not early))
-
-
-def one_of_several(d: CascadeDecisions) -> CascadeDecisions:
-    """The decisions of a walk that is one of several kernels of a program."""
-    return replace(d, programmatic=0, prefetch=0)

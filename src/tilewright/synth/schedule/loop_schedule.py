@@ -191,7 +191,7 @@ def scheduled(
     """The decisions with the schedule of their loop, and what is read off it. Raises TilewrightError where there is
     none, or not with what is wanted."""
     shape = shape_of(program, decisions)
-    plain = not shape.scaled and not decisions.computed
+    plain = not shape.scaled
     slices = min(decisions.head_slices, shape.trips - decisions.head_slices) if decisions.streamed else shape.trips
     possible = possible_distances(decisions.stages, slices, turns=bool(decisions.turns), plain=plain)
     if wanted.release_distance is not None:

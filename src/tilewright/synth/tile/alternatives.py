@@ -99,8 +99,7 @@ def _question(program: tile.ProgramOp, target: Target, wanted: Wanted) -> TileQu
     if grouping(program) is not None or not dots(program):
         return None
     (dot,) = dots(program)
-    asked = ask(program, dot, target, wanted, [])
-    return None if asked.in_registers else asked.question
+    return ask(program, dot, target, wanted).question
 
 
 def _models(question: TileQuestion, target: Target, wanted: Wanted) -> Iterator[Iterator[Alternative]]:

@@ -1,7 +1,6 @@
 """What does a product ask of a tile? Its extents, elements and orientations, as every model of tiles takes them.
 
-The accumulator's columns run along the result's contiguous axis. Where rows are few, the product may be transposed; an
-operand computed in registers, and products with an operand in common, fix the orientation.
+The accumulator's columns run along the result's contiguous axis. Where rows are few, the product may be transposed.
 Checked by: tests/synth/test_decide.py.
 """
 
@@ -12,10 +11,8 @@ from dataclasses import dataclass
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type, value_type
-from tilewright.synth.cost.model import rates_of
 from tilewright.synth.operand.batch import batch_axis
 from tilewright.synth.operand.operands import loaded_step
-from tilewright.synth.operand.register_operand import Side, fixed_for_registers, wants_registers
 from tilewright.synth.store.turned_store import is_turnable
 from tilewright.synth.tile.accumulation import level_depth, require_promotable
 from tilewright.synth.tile.shape import TileQuestion
@@ -34,13 +31,9 @@ class Asked:
     """Whether the product as written is transposed."""
     batch: str
     """The axis of a batch, if there is one."""
-    in_registers: str
-    """The operand that is computed in registers, if one is."""
-    wanted: Wanted
-    """With what such an operand fixes."""
 
 
-def ask(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted, reasons: list[str]) -> Asked:
+def ask(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted) -> Asked:
     """The question of a program's product. Raises TilewrightError for sums that are asked for as they cannot be."""
     left, right = value_type(dot.left), value_type(dot.right)
     rows, contracted = left.axis_names[-2:]
@@ -57,15 +50,7 @@ def ask(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted
     orientations = (natural, not natural) if few else (natural,)
     promoted = level_depth(element_bytes, extents[2], wanted)
     require_promotable(promoted, wanted)
-    in_registers = ""
-    if not promoted:
-        rates = rates_of(target, element_bytes)
-        sides = (Side("left", dot.left, rows, columns, False), Side("right", dot.right, columns, rows, True))
-        in_registers = wants_registers(program, sides, contracted, batch, rates, target, wanted, reasons)
-    if in_registers:
-        wanted = fixed_for_registers(wanted, swapped=in_registers == "right")
-        orientations = (in_registers == "right",)
-    plain = not (batch or in_registers) and wanted.swapped is None
+    plain = not batch and wanted.swapped is None
     question = TileQuestion(
         extents,
         element_bytes,
@@ -77,7 +62,7 @@ def ask(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted
         turnable=plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
         bulk=plain and leave_in_bulk(program, wanted.misaligned),
     )
-    return Asked(question, natural, batch, in_registers, wanted)
+    return Asked(question, natural, batch)
 
 
 def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:

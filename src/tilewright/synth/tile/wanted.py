@@ -38,7 +38,6 @@ class Wanted:
     row_kept: whether rows wait in shared memory.
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
-    walked: whether a product that computes an operand is compiled as a walk, not as a pipeline.
     """
 
     tile: tuple[int, int] | None = None
@@ -71,4 +70,3 @@ class Wanted:
     row_ctas: int | None = None
     row_kept: bool | None = None
     steps: tuple[int, int] | None = None
-    walked: bool = False

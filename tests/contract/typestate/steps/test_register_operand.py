@@ -8,6 +8,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
@@ -34,8 +35,9 @@ def scaled(
 
 def module():
     kinds = dict.fromkeys("asgbc", Element.BF16)
-    program = trace(scaled, {"M": 1024, "N": 1024, "K": 1024}, kinds, None)
-    decide(the_program(program), target("sm_90a"), Wanted(computed="registers", tile=(128, 128), stages=3))
+    wanted = Wanted(computed="registers", tile=(128, 128), stages=3)
+    program = walked(trace(scaled, {"M": 1024, "N": 1024, "K": 1024}, kinds, None), HOPPER, wanted)
+    decide(the_program(program), HOPPER, wanted)
     (kernel,) = lower_program(the_program(program)).kernels
     return kernel.module
 
