@@ -142,7 +142,9 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         return tuple(part for each in apart.programs for part in _chain(each, target, wanted))
     except NoTensorMap as refusal:
         name, inner = refusal.parameter, refusal.inner
-        found = None if name in wanted.mapped else laid_out(module, name, target, inner)
+        if name in wanted.mapped:
+            raise _demanded(refusal) from None
+        found = laid_out(module, name, target, inner)
         if found is None:
             raise _first(refusal) from None
         copy, rest = found
@@ -171,6 +173,12 @@ def _copy(module: ModuleOp, target: Target, wanted: Wanted) -> Part:
     part = decided(module, target, wanted)
     assert isinstance(part.decisions, ElementwiseDecisions), "a copy has no product"
     return _redecided(part, kept_for_next(the_program(part.module), part.decisions, target))
+
+
+def _demanded(refusal: NoTensorMap) -> TilewrightError:
+    """Why an array has no map that its author wants it to have."""
+    words = f"{refusal.parameter} has no tensor map of its own: {refusal.message}"
+    return TilewrightError(words, span=refusal.span, remedy="change it, or drop it from by_map")
 
 
 def _joined_copies(parts: tuple[Part, ...], target: Target, wanted: Wanted) -> tuple[Part, ...]:
