@@ -17,16 +17,18 @@ from xdsl.dialects.builtin import ModuleOp
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
+from tilewright.driver.compile.sequence import sequence
 from tilewright.driver.compile.walked import given_arrays, walked
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Instruction, Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade_facts import NoTensorMap
 from tilewright.ir.decisions import Decisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
-from tilewright.lower.plan import launch_plan
+from tilewright.lower.plan import launch_plan, sequence_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core.plan import run_plan
@@ -99,13 +101,20 @@ def blur(x: tw.Tensor["M", "N"], weight: tw.Tensor["N"], y: tw.Tensor["M", "N"])
 
 @dataclass(frozen=True)
 class Lowered:
-    """One program from source to text. source: over the plan's arrays; module: the form of it that was lowered."""
+    """One program from source to text. source: over the plan's arrays; module: the form of it that was lowered, of
+    several kernels the last one's; parts: of several, each by itself."""
 
     module: ModuleOp
     decisions: Decisions
     kernels: tuple[ModuleOp, ...]
     plan: LaunchPlan
     source: ModuleOp
+    parts: tuple["Lowered", ...] = ()
+
+    @property
+    def apart(self) -> tuple["Lowered", ...]:
+        """Its programs, each by itself."""
+        return self.parts or (self,)
 
     @cached_property
     def ptx(self) -> str:
@@ -136,8 +145,22 @@ def lower(
     kinds = {each.name: each.element or Element.BF16 for each in kernel.parameters} | dict(elements or {})
     source = trace(kernel, dims, kinds, strides)
     module = walked(source, target(TARGET), wanted)
-    lowered = lower_decided(module, decide(the_program(module), target(TARGET), wanted))
+    try:
+        lowered = lower_decided(module, decide(the_program(module), target(TARGET), wanted))
+    except NoTensorMap:
+        return _behind_copies(source, wanted or Wanted())
     return replace(lowered, plan=given_arrays(lowered.plan, source), source=source)
+
+
+def _behind_copies(source: ModuleOp, wanted: Wanted) -> Lowered:
+    """A program behind kernels that copy what no tensor map describes, or whose threads copy it. Its module and its
+    decisions are the last kernel's."""
+    parts = sequence(source, target(TARGET), replace(wanted, cut=False))
+    lowered = [lower_program(the_program(part.module)) for part in parts]
+    kernels = tuple(kernel.module for each in lowered for kernel in each.kernels)
+    plan = sequence_plan(the_program(source), lowered)
+    apart = tuple(lower_decided(part.module, part.decisions) for part in parts)
+    return Lowered(parts[-1].module, parts[-1].decisions, kernels, plan, source, apart)
 
 
 def gemm(m: int, n: int, k: int, **wanted: Any) -> Lowered:

@@ -57,7 +57,8 @@ def lower_scaled(dims, element=E4M3, result=BF16, strides=None, **wanted) -> Low
 
 def copied(lowered: Lowered) -> set[str]:
     """Sides of the dot whose operand is first copied."""
-    return {operand.side for operand in (lowered.decisions.a, lowered.decisions.b) if operand.materialized}
+    loaded = {buffer.name for each in lowered.apart[:-1] for buffer in each.plan.buffers}
+    return {side for name, side in (("a", "left"), ("b", "right")) if name in loaded}
 
 
 def assert_right(lowered: Lowered) -> None:
