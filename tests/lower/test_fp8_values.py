@@ -121,8 +121,8 @@ def test_a_step_is_32_elements_deep_and_names_no_transpose():
 def test_operands_across_their_rows_are_laid_anew(strides):
     lowered = lower_scaled((128, 136, 208), strides=strides)
     assert copied(lowered) == {{"a": "left", "b": "right"}[name] for name in strides}
-    assert {lowered.decisions.a.major, lowered.decisions.b.major} == {"K"}
-    assert any("contiguous" in reason for reason in lowered.decisions.reasons)
+    assert {slot.inner for slot in lowered.decisions.slots} == {"K"}
+    assert any("contiguous" in reason for each in lowered.apart for reason in each.decisions.reasons)
     assert_right(lowered)
 
 

@@ -151,7 +151,8 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         threads = _by_threads(module, target, wanted)
         after = wanted if threads is None else replace(wanted, unmapped="workspace")
         try:
-            copied = _joined_copies((_copy(copy, target, wanted), *_chain(rest, target, after)), target, wanted)
+            before = _explained(_copy(copy, target, wanted), f"{name} is copied: {refusal.message}")
+            copied = _joined_copies((before, *_chain(rest, target, after)), target, wanted)
             return copied if threads is None else _quicker(copied, threads, target)
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
@@ -188,7 +189,10 @@ def _joined_copies(parts: tuple[Part, ...], target: Target, wanted: Wanted) -> t
         return parts
     module = copied_together(first.traced, second.traced)
     found = None if module is None else _copy(module, target, wanted)
-    return parts if found is None or not _in_runs(found.decisions) else (found, *others)
+    if found is None or not _in_runs(found.decisions):
+        return parts
+    own, *whys = found.decisions.reasons, first.decisions.reasons[1:], second.decisions.reasons[1:]
+    return (_redecided(found, replace(found.decisions, reasons=(*own, *whys[0], *whys[1]))), *others)
 
 
 def _in_runs(decisions: Decisions) -> bool:
