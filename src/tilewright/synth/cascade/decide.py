@@ -174,9 +174,9 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     if sums and not target.supports("tensor_memory"):
         if axes.group:
             refuse_spill_slots(wanted, f"products of rows in groups of {axes.group}")
-        found = _of_sum(program, axes, brought, sums, target, wanted, reasons)
-        fewer = with_room(found, wanted, target)
-        return found if fewer is None else _of_sum(program, axes, brought, sums, target, fewer, reasons)
+        whole = _of_sum(program, axes, brought, sums, target, wanted, reasons)
+        fewer = with_room(whole, wanted, target)
+        return whole if fewer is None else _of_sum(program, axes, brought, sums, target, fewer, reasons)
     refuse_spill_slots(wanted, "a program that does more than sum products")
     in_vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits)
     shared = shared_columns(program, axes, brought, target)
