@@ -13,8 +13,11 @@ from typing import Any
 
 
 def by_tile_names(decisions: Mapping[str, Any]) -> dict[str, Any]:
-    """A bundle's decisions, with the names of a pipeline's beside those of a walk of products; others as they are."""
+    """A bundle's decisions, with the names of a pipeline's beside those of a walk of products, the last of several
+    programs; others as they are."""
     found = dict(decisions)
+    if "programs" in found:
+        return found | by_tile_names(found["programs"][-1])
     joined = any(slot["joined"] for slot in found.get("slots", ()))
     if not joined:
         return found

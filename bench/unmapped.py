@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from bench.cliffs import DENSE, TRANSPOSED, Case, View, matrix
 from bench.interleaved import captured, replay_milliseconds, sets_for
 from bench.record import write
+from bench.tile_names import by_tile_names
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
@@ -106,7 +107,7 @@ def compiled_ways(case: Case) -> dict[str, Bundle]:
     ask("copied first", unmapped="workspace")
     ask("copied first, begun early", unmapped="workspace", programmatic=True)
     ask("copied first, begun after", unmapped="workspace", programmatic=False)
-    decided: Mapping[str, Any] = found["chosen"].decisions
+    decided = by_tile_names(found["chosen"].decisions)
     tile = (decided["tile_m"], decided["tile_n"]) if _by_threads(found["chosen"]) else None
     tiles = {tile} if tile is not None or min(case.m, case.n) < 2048 else {(128, 256), (256, 128)}
     for tile in sorted(tiles, key=str):
@@ -118,8 +119,7 @@ def compiled_ways(case: Case) -> dict[str, Bundle]:
 
 
 def _by_threads(bundle: Bundle) -> bool:
-    decided: Any = bundle.decisions
-    return bool(decided["a"]["piece_bytes"] or decided["b"]["piece_bytes"])
+    return any(slot["piece_bytes"] for slot in by_tile_names(bundle.decisions)["slots"])
 
 
 def measure(torch: Any, case: Case, ways: Mapping[str, Bundle], turns: int) -> dict[str, Any]:
@@ -149,14 +149,14 @@ def measure(torch: Any, case: Case, ways: Mapping[str, Bundle], turns: int) -> d
     for _ in range(turns):
         for name, graph in graphs.items():
             times[name].append(1000 * replay_milliseconds(torch, graph) / calls)
-    chosen: Any = ways["chosen"].decisions
+    chosen = by_tile_names(ways["chosen"].decisions)
     return {
         "case": case.name,
         "shape": [m, n, k],
         "microseconds": {name: round(statistics.median(values), 2) for name, values in times.items()},
         "chosen": "threads" if _by_threads(ways["chosen"]) else "copied first",
         "tile": [chosen["tile_m"], chosen["tile_n"], chosen["tile_k"]],
-        "stages": {name: dict(bundle.decisions)["stages"] for name, bundle in ways.items()},
+        "stages": {name: by_tile_names(bundle.decisions)["stages"] for name, bundle in ways.items()},
         "errors": errors,
         "right": max(errors.values()) <= _MOST_ERROR,
     }

@@ -100,13 +100,19 @@ def blur(x: tw.Tensor["M", "N"], weight: tw.Tensor["N"], y: tw.Tensor["M", "N"])
 @dataclass(frozen=True)
 class Lowered:
     """One program from source to text. source: over the plan's arrays; module: the form of it that was lowered, and
-    decisions: of that, behind kernels that copy or compute its operands."""
+    decisions: of that, behind kernels that copy or compute its operands; parts: of several, each by itself."""
 
     module: ModuleOp
     decisions: Decisions
     kernels: tuple[ModuleOp, ...]
     plan: LaunchPlan
     source: ModuleOp
+    parts: tuple["Lowered", ...] = ()
+
+    @property
+    def apart(self) -> tuple["Lowered", ...]:
+        """Its programs, each by itself."""
+        return self.parts or (self,)
 
     @cached_property
     def ptx(self) -> str:
@@ -140,7 +146,8 @@ def lower(
     lowered = [lower_program(the_program(part.module)) for part in parts]
     modules = tuple(each.module for program in lowered for each in program.kernels)
     plan = sequence_plan(the_program(source), lowered)
-    return Lowered(parts[-1].module, parts[-1].decisions, modules, plan, source)
+    apart = tuple(lower_decided(part.module, part.decisions) for part in parts) if len(parts) > 1 else ()
+    return Lowered(parts[-1].module, parts[-1].decisions, modules, plan, source, apart)
 
 
 def gemm(m: int, n: int, k: int, **wanted: Any) -> Lowered:

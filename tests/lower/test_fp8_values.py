@@ -57,7 +57,8 @@ def lower_scaled(dims, element=E4M3, result=BF16, strides=None, **wanted) -> Low
 
 def copied(lowered: Lowered) -> set[str]:
     """Sides of the dot whose operand is first copied."""
-    return {operand.side for operand in (lowered.decisions.a, lowered.decisions.b) if operand.materialized}
+    loaded = {buffer.name for each in lowered.apart[:-1] for buffer in each.plan.buffers}
+    return {side for name, side in (("a", "left"), ("b", "right")) if name in loaded}
 
 
 def assert_right(lowered: Lowered) -> None:
@@ -120,8 +121,8 @@ def test_a_step_is_32_elements_deep_and_names_no_transpose():
 def test_operands_across_their_rows_are_laid_anew(strides):
     lowered = lower_scaled((128, 136, 208), strides=strides)
     assert copied(lowered) == {{"a": "left", "b": "right"}[name] for name in strides}
-    assert {lowered.decisions.a.major, lowered.decisions.b.major} == {"K"}
-    assert any("contiguous" in reason for reason in lowered.decisions.reasons)
+    assert {slot.inner for slot in lowered.decisions.slots} == {"K"}
+    assert any("contiguous" in reason for each in lowered.apart for reason in each.decisions.reasons)
     assert_right(lowered)
 
 

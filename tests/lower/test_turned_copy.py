@@ -9,6 +9,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
+from tilewright.ir.decisions import ElementwiseDecisions
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -29,16 +30,22 @@ def lowered_product(m: int, n: int, k: int, **strides: tuple[int, int]) -> Lower
     return lower(product, {"M": m, "N": n, "K": k}, elements, strides, Wanted(tile=(64, 64)))
 
 
+def turned(lowered: Lowered) -> list[Lowered]:
+    """The programs whose warps turn tiles."""
+    decided = [(each, each.decisions) for each in lowered.apart]
+    return [each for each, d in decided if isinstance(d, ElementwiseDecisions) and d.transpose]
+
+
 def assert_right(lowered: Lowered) -> None:
     arrays = random_inputs(lowered)
     exact = reference(lowered, arrays)["c"]
     assert np.abs(run(lowered, arrays)["c"] - exact).max() <= 1e-5 * np.abs(exact).max()
 
 
-@pytest.mark.parametrize("dims", [(64, 128, 144), (80, 200, 272), (40, 68, 160)])
+@pytest.mark.parametrize("dims", [(64, 128, 144), (64, 128, 136), (80, 200, 272), (40, 68, 160)])
 def test_the_right_operand(dims: tuple[int, int, int]) -> None:
     lowered = lowered_product(*dims)
-    assert len(lowered.decisions.turned_fill) == 1
+    assert len(turned(lowered)) == 1
     for module in lowered.kernels:
         assert isinstance(verify(module, HOPPER), Proven)
     assert_right(lowered)
@@ -46,31 +53,33 @@ def test_the_right_operand(dims: tuple[int, int, int]) -> None:
 
 def test_the_left_operand() -> None:
     lowered = lowered_product(96, 64, 144, a=(1, 96), b=(1, 144))
-    assert lowered.decisions.a.materialized and len(lowered.decisions.turned_fill) == 1
+    (copy,) = turned(lowered)
+    assert "a" in {buffer.name for buffer in copy.plan.buffers}
     assert_right(lowered)
 
 
 def test_the_small_instance_is_turned_alike() -> None:
-    lowered = small(lowered_product(512, 1024, 1024))
-    assert len(lowered.decisions.turned_fill) == 1
-    assert_right(lowered)
+    (copy,) = turned(lowered_product(512, 1024, 1024))
+    instance = small(copy)
+    assert turned(instance) == [instance]
+    arrays = random_inputs(instance)
+    ((name, copied),) = run(instance, arrays).items()
+    np.testing.assert_array_equal(copied, reference(instance, arrays)[name].astype(copied.dtype))
 
 
 def test_nothing_is_loaded_byte_by_byte() -> None:
-    copy = instructions(lowered_product(64, 128, 144).parsed)
+    copy = instructions(turned(lowered_product(64, 128, 144))[0].parsed)
     loads = {item.opcode for item in copy if item.opcode.startswith("ld.global")}
     assert loads and all(".v4." in opcode or ".v2." in opcode or opcode.endswith(("b32", "u32")) for opcode in loads)
 
 
-@pytest.mark.parametrize(
-    ("dims", "strides"),
-    [
-        ((64, 130, 144), {}),  # runs of two bytes
-        ((64, 128, 136), {}),  # rows that are filled up
-        ((96, 128, 144), {"a": (1, 96)}),  # two operands
-    ],
-)
-def test_what_is_copied_point_by_point(dims: tuple[int, int, int], strides: dict[str, tuple[int, int]]) -> None:
-    lowered = lowered_product(*dims, **strides)
-    assert lowered.decisions.b.materialized and not lowered.decisions.turned_fill
+def test_runs_of_two_bytes_are_copied_point_by_point() -> None:
+    lowered = lowered_product(64, 130, 144)
+    assert len(lowered.parts) > 1 and not turned(lowered)
+    assert_right(lowered)
+
+
+def test_both_operands_are_turned_each_by_a_kernel() -> None:
+    lowered = lowered_product(96, 128, 144, a=(1, 96))
+    assert len(turned(lowered)) == 2
     assert_right(lowered)

@@ -34,8 +34,8 @@ HOPPER = target("sm_90a")
 
 @tw.kernel
 def scaled_blocks(
-    a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], of_a: tw.Tensor["M", "K/128", tw.f32],
-    of_b: tw.Tensor["N/128", "K/128", tw.f32], c: tw.Tensor["M", "N", tw.bf16],
+    a: tw.Tensor[M, K], b: tw.Tensor[N, K], of_a: tw.Tensor[M, K/128, tw.f32],
+    of_b: tw.Tensor[N/128, K/128, tw.f32], c: tw.Tensor[M, N, tw.bf16],
 ):  # fmt: skip
     i, j = tw.grid("M", "N")
     acc = tw.zeros(i, j)

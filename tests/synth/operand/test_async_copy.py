@@ -3,13 +3,11 @@
 
 from math import gcd
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
-from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import DEFERRED_ARRIVALS
@@ -55,25 +53,6 @@ def test_threads_copy_what_pieces_divide_and_no_map_describes(m, n, k, a, b):
         if not operand.piece_bytes
     )
     assert plan.announced_bytes == engine
-
-
-@pytest.mark.parametrize(("aligned", "piece"), [((), 0), ((("b", 4),), 4), ((("b", 8),), 8)])
-def test_the_address_bounds_the_piece(aligned, piece):
-    wanted = Wanted(unmapped="threads", misaligned=("b",), aligned=aligned)
-    compiled = compile_kernel(
-        matmul_kernel, dims={"M": 256, "N": 256, "K": 256}, wanted=wanted, rerun=False, assembled=False
-    )
-    assert compiled.decisions.b.piece_bytes == piece
-    assert compiled.bundle().facts["alignment_bytes"]["b"] == (piece or 2)
-
-
-def test_a_launch_checks_the_address_of_what_threads_copy():
-    compiled = compile_kernel(
-        matmul_kernel, dims={"M": 256, "N": 256, "K": 258}, wanted=Wanted(unmapped="threads"), rerun=False,
-        assembled=False,
-    )  # fmt: skip
-    assert compiled.decisions.a.piece_bytes == 4
-    assert compiled.bundle().facts["alignment_bytes"]["a"] == 16
 
 
 @tw.kernel

@@ -304,7 +304,9 @@ def _compile_once(
             )
         parts = [settled(part, wanted) for part in parts]
         for part in parts:
-            check_demanded_maps(the_program(part.module), part.decisions, facts, demanded)
+            program = the_program(part.module)
+            own = {name.data for name in program.parameters}
+            check_demanded_maps(program, part.decisions, facts, tuple(name for name in demanded if name in own))
     with clock.step("lower"):
         lowered = [lower_program(the_program(part.module)) for part in parts]
         parts = [

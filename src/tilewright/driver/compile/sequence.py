@@ -143,14 +143,17 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         return _because(tuple(part for each in apart.programs for part in _chain(each, target, wanted)), apart.reason)
     except NoTensorMap as refusal:
         name, inner = refusal.parameter, refusal.inner
-        found = None if name in wanted.mapped else laid_out(module, name, target, inner)
+        if name in wanted.mapped:
+            raise _demanded(refusal) from None
+        found = laid_out(module, name, target, inner)
         if found is None:
             raise _first(refusal) from None
         copy, rest = found
         threads = _by_threads(module, target, wanted)
         after = wanted if threads is None else replace(wanted, unmapped="workspace")
         try:
-            copied = _joined_copies((decided(copy, target, wanted), *_chain(rest, target, after)), target, wanted)
+            before = _explained(decided(copy, target, wanted), f"{name} is copied: {refusal.message}")
+            copied = _joined_copies((before, *_chain(rest, target, after)), target, wanted)
             return copied if threads is None else _quicker(copied, threads, target)
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
@@ -167,6 +170,12 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
             raise refusal from None
 
 
+def _demanded(refusal: NoTensorMap) -> TilewrightError:
+    """Why an array has no map that its author wants it to have."""
+    words = f"{refusal.parameter} has no tensor map of its own: {refusal.message}"
+    return TilewrightError(words, span=refusal.span, remedy="change it, or drop it from by_map")
+
+
 def _joined_copies(parts: tuple[Part, ...], target: Target, wanted: Wanted) -> tuple[Part, ...]:
     """The parts with the first two as one, where both copy arrays in runs."""
     first, second, *others = parts
@@ -174,7 +183,10 @@ def _joined_copies(parts: tuple[Part, ...], target: Target, wanted: Wanted) -> t
         return parts
     module = copied_together(first.traced, second.traced)
     found = None if module is None else decided(module, target, wanted)
-    return parts if found is None or not _in_runs(found.decisions) else (found, *others)
+    if found is None or not _in_runs(found.decisions):
+        return parts
+    own, *whys = found.decisions.reasons, first.decisions.reasons[1:], second.decisions.reasons[1:]
+    return (_redecided(found, replace(found.decisions, reasons=(*own, *whys[0], *whys[1]))), *others)
 
 
 def _in_runs(decisions: Decisions) -> bool:

@@ -1,8 +1,8 @@
 """How a decided program of products and folds over a streamed axis becomes a producer role and consumer warpgroups.
 
 One thread fills the rings in the order in which a tile's walk needs them, or a warpgroup, where its threads copy what
-no tensor map describes; the consumers (`consumer`) hold values in
-registers. Nothing is asked about what the program computes: rings, products, folds and stores are the program's own.
+no tensor map describes; the consumers (`consumer`) hold values in registers. Nothing is asked about what the program
+computes: rings, products, folds and stores are the program's own.
 
 Checked by: tests/lower/cascade.
 """

@@ -3,14 +3,13 @@
 Threads that take elements of one or two bytes one by one ask for memory many times for what one access of 16 bytes
 brings. A run fills whole units of 16 bytes of what is stored, so that rows there must begin at multiples of that; what
 is loaded may begin anywhere (`lower.points.runs`). The last run of a row is whole, too: what lies past the row's end is
-written as zeros, where that may be, so that whole sectors are written. On an H200 a product of 64 rows behind a copy of
-4096 rows of 4095 elements took 27.2 us so, and 30.4 us where the elements of last runs were stored one by one. Two runs
-are in flight in each thread, in CTAs that are all there at once.
+written as zeros, where that may be, so that whole sectors are written. A sector that is written in part is read before
+the next kernel gets it. Two runs are in flight in each thread, in CTAs that are all there at once.
 
 Taken so are programs that store one array, where it lies together along an axis along which every load is dense or does
 not change, and programs that copy several, each over axes of its own. Not handled: points that use their places or what
 integers lead to, and extents that only a launch knows.
-Checked by: tests/synth/store/test_runs.py.
+Checked by: tests/driver/reproof/test_small_runs.py, tests/synth/cut/test_copied_together.py.
 """
 
 from __future__ import annotations
