@@ -342,9 +342,10 @@ class CascadeDecisions:
     @property
     def waits_alone(self) -> bool:
         """Whether the thread that fills slots alone waits for the launch before, and others know of it by its slots;
-        where rows stand in groups, all read first where these end, and scales and numbers of an operand that is
-        computed are loaded before the first slot."""
-        return bool(self.programmatic) and not (self.grouping or self.scales_ahead or self.computed)
+        where rows stand in groups, all read first where these end, and scales, numbers of an operand that is computed
+        and what results need of a sum in two levels are loaded before the first slot."""
+        before = self.grouping or self.scales_ahead or self.computed or (self.partials and self.loads_ahead)
+        return bool(self.programmatic) and not before
 
     @property
     def stream(self) -> TileStream | None:
