@@ -62,16 +62,16 @@ def test_factors_of_rows_and_of_whole_operands(scaling: tuple[bool, bool], accum
     check_numbers(compilation)
 
 
-def test_factors_are_loaded_ahead_behind_a_slot_alone() -> None:
-    """Of two levels they would come before any slot, and no slot says then that the launch before has ended."""
+def test_factors_are_loaded_ahead_by_threads_that_know_the_launch_before_has_ended() -> None:
+    """A slot says so to those that wait for it first; of two levels factors come before any slot, so all wait."""
     kinds = {**_OPERANDS, "scale_a": "f32", "scale_b": "f32", "c": "bf16"}
     kernel = scaled_kernel("none", False, False, (True, True))
     dims = {"M": 140, "N": 136, "K": 384}
-    for accumulation, ahead in (("precise", ()), ("fast", ("scale_a", "scale_b"))):
+    for accumulation, alone in (("precise", False), ("fast", True)):
         compilation, decisions = walked(
             kernel, dims, dtype=kinds, strides={"b": (1, 384)}, tile=(128, 64), accumulation=accumulation
         )
-        assert decisions.filler_waits and decisions.loads_ahead == ahead
+        assert decisions.consumers_wait is not alone and decisions.loads_ahead == ("scale_a", "scale_b")
         check_numbers(compilation)
 
 

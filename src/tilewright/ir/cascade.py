@@ -349,9 +349,10 @@ class CascadeDecisions:
 
     @property
     def consumers_wait(self) -> bool:
-        """Whether the consumers do so, too, since they load scales, or numbers of an operand that is computed, before
-        the first slot. Others know of the filler's wait by its slots."""
-        return self.filler_waits and bool(self.scales_ahead or self.computed)
+        """Whether the consumers do so, too, since they load scales, numbers of an operand that is computed, or what
+        results need of a sum in two levels, before the first slot. Others know of the filler's wait by its slots."""
+        before = self.scales_ahead or self.computed or (self.partials and self.loads_ahead)
+        return self.filler_waits and bool(before)
 
     @property
     def copies_by_threads(self) -> bool:

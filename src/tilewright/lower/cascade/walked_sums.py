@@ -34,7 +34,7 @@ from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import Build, affine, counted_loop
 from tilewright.lower.cascade.computed_sum import sum_of_computed
 from tilewright.lower.cascade.place import is_in_line, own_axes, part_of_batch
-from tilewright.lower.cascade.plain_load import row_in_array
+from tilewright.lower.cascade.plain_load import load_ahead, row_in_array
 from tilewright.lower.cascade.slot_product import issue, issue_next, move_on, multiplied, next_slots, sum_of_slots
 from tilewright.lower.cascade.slots import step_elements, wgmma_wait
 from tilewright.lower.distribution.split_product import WHOLE_TILE
@@ -99,6 +99,7 @@ def _in_two_levels(
     led = [load for load in loads if load in consumer.cursors]
     apart = len(products) if scales else 1
     part = (d.unit_rows, len(products) // apart * d.tile_columns)
+    load_ahead(consumer)
     totals = [start_total(consumer.build, *part) for _ in range(apart)]
     ahead = [number for further in range(d.scales_ahead) for number in _loaded(consumer, scales, None, further)]
     carried = [*(consumer.cursors[load] for load in led), *totals, *ahead]

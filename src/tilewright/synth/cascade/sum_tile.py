@@ -266,13 +266,11 @@ def _of_groups(
 def _loads_ahead(
     program: tile.ProgramOp, axes: CascadeAxes, large: LargeTile, sums: int, partials: int, target: Target
 ) -> tuple[str, ...]:
-    """None beside a sum in two levels: before its loop no slot is waited for that would say that the launch before has
-    ended."""
-    if partials:
-        return ()
+    """Beside a sum in two levels a thread holds products of `partials` slots, too."""
     shape = large.shape
     _, _, registers = register_budget(shape.consumers, target, shape.resident)
-    return choose_loads_ahead(program, (axes.row, axes.column), unit_shape(shape, large.turns), sums, registers)
+    accumulators = sums * (1 + partials)
+    return choose_loads_ahead(program, (axes.row, axes.column), unit_shape(shape, large.turns), accumulators, registers)
 
 
 def _is_along(load: tile.LoadOp, axis: str) -> bool:
