@@ -93,6 +93,16 @@ def test_a_consumer_that_has_the_turn_may_not_wait_for_what_the_other_releases_b
     assert isinstance(unknown, Unknown) and any(CIRCLE in each for each in unknown.reasons)
 
 
+def test_a_walk_is_not_gone_through_with_the_turn() -> None:
+    """The other consumer releases none of its slots meanwhile; no run at a few counts is asked for that."""
+    module = lowered(query_gradient_kernel)
+    for op in (*in_iteration(module, IssueTakeOp), *in_iteration(module, IssuePassOp)):
+        op.detach()
+    unknown, _ = judge(module, HOPPER, boundaries=False)
+    assert isinstance(unknown, Unknown)
+    assert isinstance(verify(module, HOPPER), Refuted)
+
+
 def no_pass_in_the_iteration(module: ModuleOp) -> None:
     in_iteration(module, IssuePassOp)[0].detach()
 
