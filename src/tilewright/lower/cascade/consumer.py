@@ -6,8 +6,9 @@ and is waited for where its result is first needed; one whose sum is only carrie
 right behind that iteration's first product, or at once where it is the first itself. So the tensor core works on it
 while the threads compute, until its sum or its operand's registers are needed. Products whose operands are computed of
 the same values, as two gradients are, are issued together once all operands are there, each from a bank of A's
-registers of its own. While one consumer computes, the tensor core multiplies for the other. A slot is released after
-the last product that reads it; those that stay for the whole tile, after the last walk.
+registers of its own. While one consumer computes, the tensor core multiplies for the other; where they issue in order,
+the products of values run when an iteration ends, and the next one waits for them. A slot is released after the last
+product that reads it; those that stay for the whole tile, after the last walk.
 
 Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0.
 

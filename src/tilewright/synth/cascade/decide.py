@@ -125,7 +125,7 @@ _SMALL_PRODUCER = 32
 _LEAST_PRODUCER = 24
 """The same beside consumers that issue in order and need more than 40 leave them."""
 _RUNNING = 4
-"""Registers of a thread whose products run when an iteration ends, for the slots that they read: without, ptxas (13.0)
+"""Registers of a thread whose products run when an iteration ends, for the slots that they read: without, ptxas (12.9)
 spills 96 bytes of 232 in the causal gradients of keys and values of head size 128 by 64 queries, and none of 240."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
