@@ -85,3 +85,14 @@ def test_a_sum_that_threads_change_while_a_product_runs_is_not_proven(ordered: b
     spoiled = walk[:at] + f"\tmov.f32 {register}, 0f00000000;\n" + walk[at:]
     text = lowered.ptx.replace(walk, spoiled)
     assert not isinstance(reprove(lowered.module, text, "sm_90a", "two_gradients"), Proven)
+
+
+def test_a_text_that_gives_back_what_a_running_product_reads_is_not_proven() -> None:
+    """In order, an iteration waits for the products of the one before behind its own first product."""
+    lowered = made(cascade_programs.two_gradients, ordered=True)
+    walk, wait = walk_of(lowered.ptx), "\twgmma.wait_group.sync.aligned 1;\n"
+    first = walk.index(wait)
+    assert "mbarrier.arrive" in walk[first : walk.index("wgmma.mma_async", first)]
+    for edited in ("", wait.replace("1", "2")):
+        text = lowered.ptx.replace(walk, walk.replace(wait, edited, 1))
+        assert not isinstance(reprove(lowered.module, text, "sm_90a", "two_gradients"), Proven)
