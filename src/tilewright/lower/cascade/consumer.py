@@ -6,8 +6,9 @@ and is waited for where its result is first needed; one whose sum is only carrie
 right behind that iteration's first product, or at once where it is the first itself. So the tensor core works on it
 while the threads compute, until its sum or its operand's registers are needed. Products whose operands are computed of
 the same values, as two gradients are, are issued together once all operands are there, each from a bank of A's
-registers of its own. While one consumer computes, the tensor core multiplies for the other. A slot is released after
-the last product that reads it; those that stay for the whole tile, after the last walk.
+registers of its own. While one consumer computes, the tensor core multiplies for the other; where they issue in order,
+the products of values run when an iteration ends, and the next one waits for them. A slot is released after the last
+product that reads it; those that stay for the whole tile, after the last walk.
 
 Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0.
 
@@ -67,7 +68,7 @@ from tilewright.lower.cascade.point_values import (
 )
 from tilewright.lower.cascade.remade import end_rooms, start_rooms
 from tilewright.lower.cascade.results import store_result
-from tilewright.lower.cascade.running import Postponed, Room, Running, State, Staying, flat, unflat
+from tilewright.lower.cascade.running import Postponed, Room, Running, State, Staying, Unsettled, flat, unflat
 from tilewright.lower.cascade.shared import Shared
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
 from tilewright.lower.cascade.slots import (
@@ -126,6 +127,8 @@ class Consumer:
     postponed: dict[SSAValue, Postponed] = field(default_factory=dict[SSAValue, Postponed])
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
     staying: dict[SSAValue, Staying] = field(default_factory=dict[SSAValue, Staying])
+    unsettled: dict[SSAValue, Unsettled] = field(default_factory=dict[SSAValue, Unsettled])
+    """Sums that the iteration before left running, by what this one calls them."""
     late: SSAValue | None = None
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
     rooms: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
@@ -196,9 +199,10 @@ class Consumer:
         late = self.late_sum(op)
         sums = tensor_product.staying_sums(self, op) if self.memory is not None else {}
         state: list[State] = [sums.get(at) or self.kept(value) for at, value in enumerate(op.carried)]
-        alone = late is not None or bool(sums)
+        take_issue(self.build, self.issue_order)
+        alone = late is not None or bool(sums) or self.issue_order is not None
         if alone:
-            # The first iteration by itself: no product is left to it, and no sum stands in tensor memory.
+            # The first iteration by itself: no product is left to it or still runs, no sum stands in tensor memory.
             state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
         carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying)]
         carried += [*(self.rooms[load] for load in roomed), *flat(state)]
@@ -206,7 +210,6 @@ class Consumer:
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
         types[len(passing) : len(passing) + len(staying)] = retired
-        take_issue(self.build, self.issue_order)
         inner, block, loop = counted_loop(self.build, int(alone), carried, types=types)
 
         def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[State]]:
@@ -231,6 +234,9 @@ class Consumer:
                 self.postponed[output] = item
             elif isinstance(item, Staying):
                 self.values[output] = tensor_product.sum_behind(self, item)
+            elif isinstance(item, Unsettled):
+                readings = tuple((None, reading) for reading in item.readings)
+                self.running[output] = Running(item.inflight, readings, computed=True)
             else:
                 self.values[output] = item
         self.settle()
@@ -265,13 +271,15 @@ class Consumer:
         body = replace(
             self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
             cursors=slots.cursors, held=slots.held, rooms=slots.rooms, made=set(), left=self.uses(loop), postponed={},
-            running={}, staying={}, late=late,
+            running={}, staying={}, unsettled={}, late=late,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):
             if isinstance(item, Postponed):
                 body.postponed[argument] = item
             elif isinstance(item, Staying):
                 body.staying[argument] = item
+            elif isinstance(item, Unsettled):
+                body.unsettled[argument] = item
             else:
                 body.values[argument] = item
         return body.body(list(loop.body.block.ops))
@@ -300,7 +308,10 @@ class Consumer:
                 case tile.StoreOp() if op not in boxed:
                     store_result(self, op)
                 case tile.YieldOp():
-                    apart = [self.staying.get(value) or self.postponed.get(value) for value in op.values]
+                    apart = [
+                        self.staying.get(value) or self.postponed.get(value) or self.left_running(bare(value))
+                        for value in op.values
+                    ]
                     found = [item or self.kept(value) for item, value in zip(apart, op.values, strict=True)]
                     if self.running:
                         self.wait_until(None)
@@ -308,6 +319,22 @@ class Consumer:
                 case _:
                     pass
         return []
+
+    def left_running(self, value: SSAValue) -> Unsettled | None:
+        """A sum that runs at an iteration's end, where consumers issue in order: the next iteration waits for it,
+        behind its own first product. What the product reads, nothing else does then."""
+        if self.issue_order is None or value not in self.running:
+            return None
+        item = self.running.pop(value)
+        for load, _ in item.readings:
+            assert isinstance(load, tile.LoadOp) and self.left[load] == 1, "the slot's last reader"
+            del self.held[load]
+        return Unsettled(item.inflight, tuple(reading for _, reading in item.readings))
+
+    def begun(self, value: SSAValue) -> SSAValue:
+        """What a product is added to: a sum in flight, or a fragment that an accumulator begins as."""
+        item = self.unsettled.get(bare(value))
+        return self.kept(value) if item is None else item.inflight
 
     def issue_postponed(self) -> None:
         """Issue the product that the iteration before left to this one."""

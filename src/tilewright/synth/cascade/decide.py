@@ -124,6 +124,11 @@ _PRODUCER = 40
 """Registers of the thread that fills slots."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
+_LEAST_PRODUCER = 24
+"""The same beside consumers that issue in order and need more than 40 leave them."""
+_RUNNING = 4
+"""Registers of a thread whose products run when an iteration ends, for the slots that they read: without, ptxas (12.9)
+spills 96 bytes of 232 in the causal gradients of keys and values of head size 128 by 64 queries, and none of 240."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
@@ -352,6 +357,15 @@ def _decided(
     if choice.sliced and any(products_of(program)[each].op.axis.data != axes.streamed for each in added):
         return "sums of 8-bit slices, which the tensor core keeps in too few bits"
     needed = _registers(program, axes, choice, brought, bool(shared), staying, added, target)
+    listed = loads(program)
+    cut = {listed[each.load] for each in slots if each.sliced}
+    soon = (*added, *made_anew(program, slots))
+    plan = issue_plan(program, axes, brought, cut, soon, consumers=choice.consumers)
+    ordered = plan.ordered and wanted.ordered is not False and not target.supports("tensor_memory")
+    if ordered and needed + _RUNNING > consumer:
+        needed += _RUNNING
+        kept += _LEAST_PRODUCER - _PRODUCER
+        launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     wide = _wide(program, axes, choice, target)
@@ -396,13 +410,7 @@ def _decided(
         *words,
     )
     bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, target) + room
-    listed = loads(program)
-    cut = {listed[each.load] for each in slots if each.sliced}
-    plan = (
-        IssuePlan((), (), ())
-        if allocated
-        else issue_plan(program, axes, brought, cut, (*added, *made_anew(program, slots)), consumers=choice.consumers)
-    )
+    plan = IssuePlan((), (), ()) if allocated else plan
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
     waited = any(each.resident for each in slots) or bool(plan.late)
