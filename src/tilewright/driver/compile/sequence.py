@@ -50,7 +50,7 @@ from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.synth.schedule.early_launch import one_of_several
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import Target
+from tilewright.targets import COMPILED_TARGET_NAMES, Target
 
 _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
@@ -85,6 +85,11 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
     tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
     there is no such sequence: what a single kernel is refused for."""
+    if target.name not in COMPILED_TARGET_NAMES:
+        raise TilewrightError(
+            f"programs are not compiled for {target.name}, whose PTX is only checked and run",
+            remedy=f"compile it for {', '.join(COMPILED_TARGET_NAMES)}",
+        )
     found = _with_copies(module, target, wanted)
     if wanted.unmapped is not None or wanted.cut is False:
         return found
