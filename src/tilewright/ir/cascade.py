@@ -241,7 +241,7 @@ class CascadeDecisions:
     each of the consumers' threads that may wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over
     a tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`). tile_order:
     of `ir.tile.order`. computed: 1 if the operand with the rows of a walk that only sums is computed in registers, slot
-    by slot."""
+    by slot. asserts: 1 if the kernel asserts at run time what it does to tensor memory."""
 
     row: str
     column: str
@@ -302,6 +302,7 @@ class CascadeDecisions:
     steps: tuple[int, int] = (0, 0)
     tile_order: str = "grouped"
     computed: int = 0
+    asserts: int = 0
 
     @property
     def row_step(self) -> int:

@@ -130,13 +130,15 @@ class TensorFillingType(PlainParameters, TypeAttribute):
 class TensorMemoryOp(AcOperation):
     """The columns that a CTA will have, and at `address` of dynamic shared memory 8 bytes for the barrier of each unit,
     then 8 for the address that the allocation gives. ring: whose slots they are, in equal parts; then there is no
-    barrier of a unit. pair: 1 if the two CTAs of a pair have them together; units are then those of one CTA."""
+    barrier of a unit. pair: 1 if the two CTAs of a pair have them together; units are then those of one CTA. asserts: 1
+    in a debug build, which asserts at run time what is done to them."""
 
     name = "ac.tensor.memory"
     sym_name = prop_def(StringAttr)
     address = prop_def(IntAttr)
     ring = opt_prop_def(StringAttr)
     pair = opt_prop_def(IntAttr)
+    asserts = opt_prop_def(IntAttr)
     result = result_def(TensorMemoryType)
 
     def verify_(self) -> None:

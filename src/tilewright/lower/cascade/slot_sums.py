@@ -92,6 +92,7 @@ def declare_sums(build: Build, d: CascadeDecisions) -> Sums:
         "address": IntAttr(address + 16 * d.sum_slots),
         "ring": StringAttr(_RING),
         **marked("pair", bool(d.pair)),
+        **marked("asserts", bool(d.asserts)),
     }
     kind = TensorMemoryType(IntAttr(d.tensor_columns), IntAttr(d.consumers))
     return Sums(ring, build.value(TensorMemoryOp.create(properties=properties, result_types=[kind])))

@@ -60,7 +60,8 @@ def declare_memory(build: Build, d: CascadeDecisions) -> SSAValue:
     """The CTA's columns, initialised and allocated before its threads meet."""
     address = behind_barriers(d)
     kind = TensorMemoryType(IntAttr(d.tensor_columns), IntAttr(d.consumers))
-    properties = {"sym_name": StringAttr("tensor_memory"), "address": IntAttr(address)}
+    properties: dict[str, Attribute] = {"sym_name": StringAttr("tensor_memory"), "address": IntAttr(address)}
+    properties |= marked("asserts", bool(d.asserts))
     return build.value(TensorMemoryOp.create(properties=properties, result_types=[kind]))
 
 

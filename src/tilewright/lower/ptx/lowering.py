@@ -22,8 +22,10 @@ WARP_ROWS = 16
 class TensorRegisters:
     """Of a role that has to do with tensor memory. part: address of the unit's columns, or of the first slot's; own:
     the same in the lanes of the thread's warp; of a unit that issues and waits by itself besides barrier: address of
-    its barrier; parity: for which it is waited next; issues: predicate of its first warp."""
+    its barrier; parity: for which it is waited next; issues: predicate of its first warp. base: address of the CTA's
+    columns."""
 
+    base: str
     part: str
     own: str = ""
     barrier: str = ""

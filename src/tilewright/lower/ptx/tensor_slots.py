@@ -76,7 +76,9 @@ def lower_slots(lowering: Lowering, op: TensorSlotOp) -> None:
             kind, slot = op.result.type, slot_of(lowering, op.phase)
             assert isinstance(kind, ac.FragmentType)
             own = _of_slot(lowering, op.memory, slot, registers(lowering).own)
-            lowering.places[op.result] = loaded(lowering, own, op.column.data, kind.n.data)
+            lowering.places[op.result] = loaded(
+                lowering, memory_of(lowering, op.memory), own, op.column.data, kind.n.data
+            )
             lowering.places[op.held] = slot
 
 

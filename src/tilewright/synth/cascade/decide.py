@@ -412,7 +412,7 @@ def _decided(
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
         ordered=int(plan.ordered and wanted.ordered is not False),
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
-        pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1),
+        pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1), asserts=int(wanted.asserts and allocated > 0),
     )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ class Wanted:
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
     walked: whether a product that computes an operand is compiled as a walk, not as a pipeline.
+    asserts: whether the kernel asserts at run time what it does to tensor memory (`lower.ptx.tensor_asserts`).
     """
 
     tile: tuple[int, int] | None = None
@@ -72,3 +73,4 @@ class Wanted:
     row_kept: bool | None = None
     steps: tuple[int, int] | None = None
     walked: bool = False
+    asserts: bool = False
