@@ -66,7 +66,7 @@ def declare_memory(build: Build, d: CascadeDecisions) -> SSAValue:
 
 
 def set_up(build: Build, d: CascadeDecisions, memory: SSAValue) -> None:
-    own = () if d.sum_slots else (TensorInitOp,)
+    own = () if d.sums_alone else (TensorInitOp,)
     for op in (*own, TensorAllocOp, TensorRelinquishOp):
         build.add(op.create(operands=[memory]))
 

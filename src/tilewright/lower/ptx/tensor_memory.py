@@ -91,14 +91,12 @@ _UNIT_LANES = 16
 
 
 def declare_memory(op: TensorMemoryOp) -> TensorMemoryPlace:
-    kind = op.result.type
-    asserts = is_set(op.asserts)
-    if op.ring is None:
-        return TensorMemoryPlace(
-            op.address.data, kind.columns.data, kind.units.data, kind.part_columns, asserts=asserts
-        )
-    slot_columns = kind.columns.data // _ring(op).stages.data
-    return TensorMemoryPlace(op.address.data, kind.columns.data, 0, slot_columns, is_set(op.pair), asserts)
+    kind, slot_columns = op.result.type, 0 if op.ring is None else op.slot_columns(_ring(op).stages.data)
+    barriers = kind.units.data if op.units_issue else 0
+    return TensorMemoryPlace(
+        op.address.data, kind.columns.data, barriers, op.part_columns, slot_columns, op.first_part, is_set(op.pair),
+        is_set(op.asserts),
+    )  # fmt: skip
 
 
 def _ring(op: TensorMemoryOp) -> ac.RingOp:
@@ -144,25 +142,27 @@ def _first_warp(lowering: Lowering) -> str:
 
 
 def enter_role(lowering: Lowering, role: ac.RoleOp) -> None:
-    """Where the unit's part of tensor memory begins, or the first slot, for a role that has to do with it."""
-    kinds = (TensorWaitOp, TensorFillOp, TensorReadOp)
-    used = next((op for op in role.walk() if isinstance(op, kinds)), None)
-    if used is None:
+    """Where the unit's part of tensor memory begins, and the first slot, for a role that has to do with them."""
+    used = [op for op in role.walk() if isinstance(op, TensorWaitOp | TensorFillOp | TensorReadOp)]
+    if not used:
         lowering.tensor = None
         return
-    text, memory = lowering.text, memory_of(lowering, used.memory)
+    text, memory = lowering.text, memory_of(lowering, used[0].memory)
     unit = lowering.index(role.body.block.args[0])
     base = text.into("b32", "ld.shared.b32", f"[{lowering.shared_base}+{memory.word_address}]")
     assert_allocated(lowering, memory, base)
-    if isinstance(used, TensorFillOp):
+    if isinstance(used[0], TensorFillOp):
         lowering.tensor = TensorRegisters(base, base)
         return
-    warp = text.into("b32", "shr.u32", lowering.warpgroup_thread, 5)
-    if isinstance(used, TensorReadOp):
+    warp, slots = text.into("b32", "shr.u32", lowering.warpgroup_thread, 5), ""
+    if any(isinstance(op, TensorReadOp) for op in used):
         lanes = text.into("b32", "mad.lo.u32", unit, _UNIT_LANES << 16, base)
-        lowering.tensor = TensorRegisters(base, base, text.into("b32", "mad.lo.u32", warp, 1 << _LANE_SHIFT, lanes))
+        slots = text.into("b32", "mad.lo.u32", warp, 1 << _LANE_SHIFT, lanes)
+    if not any(isinstance(op, TensorWaitOp) for op in used):
+        lowering.tensor = TensorRegisters(base, base, slots, slots)
         return
     part = text.into("b32", "mad.lo.u32", unit, memory.part_columns, base)
+    part = text.into("b32", "add.u32", part, memory.first_part) if memory.first_part else part
     own = text.into("b32", "add.u32", part, text.into("b32", "shl.b32", warp, _LANE_SHIFT))
     barrier = text.into("b32", "mad.lo.u32", unit, _BARRIER_BYTES, lowering.shared_base)
     barrier = text.into("b32", "add.u32", barrier, memory.address)
@@ -170,7 +170,7 @@ def enter_role(lowering: Lowering, role: ac.RoleOp) -> None:
     # Broadcast, so that the assembler knows the branch to be uniform in each warp.
     number = text.into("b32", "shfl.sync.idx.b32", warp, 0, 31, -1)
     issues = text.into("pred", "setp.eq.u32", number, 0)
-    lowering.tensor = TensorRegisters(base, part, own, barrier, parity, issues)
+    lowering.tensor = TensorRegisters(base, part, own, slots, barrier, parity, issues)
 
 
 # ---------------------------------------------------------------- what a unit does

@@ -39,6 +39,7 @@ class Wanted:
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
     walked: whether a product that computes an operand is compiled as a walk, not as a pipeline.
+    issuer: whether a role of its own issues, of walks that do more than sum, products whose operands are both slots.
     asserts: whether the kernel asserts at run time what it does to tensor memory (`lower.ptx.tensor_asserts`).
     """
 
@@ -73,4 +74,5 @@ class Wanted:
     row_kept: bool | None = None
     steps: tuple[int, int] | None = None
     walked: bool = False
+    issuer: bool | None = None
     asserts: bool = False
