@@ -6,7 +6,7 @@ is that rows come in twos of tiles, of which the last may lie past the end, and 
 is quicker, `sum_time` says: pairs are candidates beside tiles of single CTAs.
 
 A column's half begins where the CTA's rank says, so that no table may say where it lies. Not handled: rows in groups,
-extents that only a launch knows, tiles of 64 rows. Checked by: tests/synth/cascade/test_pairs.py.
+tiles of 64 rows. Checked by: tests/synth/cascade/test_pairs.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pair_columns(
     """Of a pair's tile in the place of one CTA's of so many columns; none where there can be no pair."""
     if not slot_sums(program, target) or not target.supports("tensor_memory") or not target.supports("cta_pairs"):
         return ()
-    if consumers != _CONSUMERS or not axes.column or program.run_time or grouping(program) is not None:
+    if consumers != _CONSUMERS or not axes.column or grouping(program) is not None:
         return ()
     if wanted.cluster not in (None, CLUSTER) or target.limit("device.multiprocessors") < CLUSTER[0]:
         return ()
