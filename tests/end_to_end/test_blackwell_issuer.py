@@ -23,8 +23,11 @@ from tests.end_to_end.test_blackwell import (
     line,
     replaced,
 )
+from tests.end_to_end.test_narrow_attention import attention as narrow_attention
+from tests.end_to_end.test_narrow_attention import sizes
 from tests.lower import cascade_programs
 
+import tilewright.frontends.tile.language as tw
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.reproof.reproof import replay_plan
@@ -58,6 +61,15 @@ def test_products_that_are_issued_ahead(kernel: Kernel, dims: Mapping[str, int])
     assert "// role issuer" in made.ptx and made.text_proof is not None
     assert made.assembly is not None and made.assembly.spill_bytes == 0
     check_numbers(made)
+
+
+def test_keys_that_consumers_widen_are_theirs_to_multiply() -> None:
+    """Found by a run of all such programs: the role took them for 8-bit operands as they lie."""
+    kernel = narrow_attention(tw.bf16, widened=tw.bf16)
+    made = compile_kernel(
+        kernel, target=TARGET, dims=sizes(70, 200, 128), dtype="bf16", wanted=Wanted(issuer=True), assembled=False
+    )
+    assert made.text_proof is not None and "// role issuer" not in made.ptx
 
 
 def test_a_debug_build_of_it() -> None:

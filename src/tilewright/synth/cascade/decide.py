@@ -56,10 +56,10 @@ from tilewright.ir.tile.gather import GatherOp, blocks_along, read_dimensions, r
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile.unedited import while_unedited
 from tilewright.ir.tile.walked_block import WalkedBlockOp
+from tilewright.synth.cascade import issued_ahead
 from tilewright.synth.cascade.added_sums import added_products, registers_of_values
 from tilewright.synth.cascade.groups import begins_early_in_groups, group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
-from tilewright.synth.cascade.issued_ahead import issuable
 from tilewright.synth.cascade.joined_slots import joined_slots
 from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
@@ -187,7 +187,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         for columns in pair_columns(program, axes, each.consumers, each.columns, target, wanted)
     ]
     tiles_to_try = [] if pairs and wanted.cluster == PAIR else tiles_to_try
-    taken = issuable(program, axes, brought, target, wanted)
+    taken = issued_ahead.issuable(program, axes, brought, target, wanted)
     ahead = [replace(each, issued=taken) for each in tiles_to_try if taken and each.consumers == _CONSUMERS]
     tiles_to_try = [] if ahead and wanted.issuer else tiles_to_try
     for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try), *ahead, *pairs]:
@@ -340,6 +340,8 @@ def _decided(
     if choice.sliced and room_bytes(slots):
         return "slices of what consumers make anew"
     if choice.pair and (reason := obstacle(axes, slots)):
+        return reason
+    if choice.issued and (reason := issued_ahead.obstacle(program, choice.issued, slots)):
         return reason
     if _passes_slices_again(program, slots):
         return "slices that two products of a walk take, beside other slots"

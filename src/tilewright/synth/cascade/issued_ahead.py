@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.ir.cascade import SlotDecision
 from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, is_of_slots, products_of
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import grouping, loops
+from tilewright.ir.tile.facts import grouping, loads, loops
 from tilewright.synth.cascade.added_sums import added_products
 from tilewright.synth.cascade.tensor_columns import slot_sums, staying_sums
 from tilewright.synth.tile.wanted import Wanted
@@ -47,7 +48,17 @@ def issuable(
 def _is_issuable(program: tile.ProgramOp, axes: CascadeAxes, product: Product, brought: Sequence[tile.LoadOp]) -> bool:
     loaded = _loads(program, product)
     kept = axes.kept(product.op.result)
+    if product.widened:
+        return False
     return len(loaded) == 2 and set(loaded) <= set(brought) and kept == frozenset({axes.row, axes.streamed})
+
+
+def obstacle(program: tile.ProgramOp, issued: Sequence[int], slots: Sequence[SlotDecision]) -> str:
+    """Which operand of what a role issues is not in its slot as it is multiplied, in words; "" if all are."""
+    listed, products = loads(program), products_of(program)
+    taken = {load for at in issued for load in _loads(program, products[at])}
+    made = (each.buffer for each in slots if each.remade and listed[each.load] in taken)
+    return next((f"products of {name}, which consumers make anew, by another role" for name in made), "")
 
 
 def _loads(program: tile.ProgramOp, product: Product) -> list[tile.LoadOp]:
