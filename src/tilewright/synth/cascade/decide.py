@@ -63,7 +63,7 @@ from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.joined_slots import joined_slots
 from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
-from tilewright.synth.cascade.pairs import obstacle, pair_columns
+from tilewright.synth.cascade.pairs import obstacle, pair_columns, refuse_other_clusters
 from tilewright.synth.cascade.past_end import bounded_once
 from tilewright.synth.cascade.register_sum import sum_in_registers
 from tilewright.synth.cascade.remade import (
@@ -186,6 +186,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         for each in tiles_to_try
         for columns in pair_columns(program, axes, each.consumers, each.columns, target, wanted)
     ]
+    refuse_other_clusters(program, axes, target, wanted, pairs=bool(pairs))
     tiles_to_try = [] if pairs and wanted.cluster == PAIR else tiles_to_try
     taken = issued_ahead.issuable(program, axes, brought, target, wanted)
     ahead = [replace(each, issued=taken) for each in tiles_to_try if taken and each.consumers == _CONSUMERS]
