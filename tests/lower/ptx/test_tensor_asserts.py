@@ -66,6 +66,24 @@ def test_an_edit_that_breaks_what_is_asserted_reaches_the_trap(name: str) -> Non
     assert isinstance(found, Refuted) and found.findings[0].code == "MF008", found
 
 
+def test_a_debug_build_decides_as_any_other() -> None:
+    """A tile of few rows and all keys is cut into several kernels, with asserts or without."""
+    dims = {"B": 1, "H": 1, "Q": 64, "T": 4096, "E": 64, "F": 64}
+    found = [
+        compile_kernel(
+            cascade_programs.attention,
+            target=TARGET,
+            dims=dims,
+            wanted=Wanted(asserts=each),
+            rerun=False,
+            assembled=False,
+        )
+        for each in (False, True)
+    ]
+    kernels = [tuple(compilation.modules) for compilation in found]
+    assert kernels[0] == kernels[1] and len(kernels[0]) > 1
+
+
 def test_the_build_itself_reaches_none() -> None:
     made = debug_build(cascade_programs.attention, tuple(ATTENTION.items()), None)
     assert isinstance(_verdict(made, made.ptx), Proven)

@@ -54,7 +54,7 @@ from tilewright.targets import COMPILED_TARGET_NAMES, Target
 
 _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
-_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "walked")
+_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "walked", "asserts")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
 
 _Cuttable = Literal["anywhere", "in parts", "not"]
