@@ -45,13 +45,13 @@ def run(arguments: argparse.Namespace) -> int:
         portability_table,
         portability_to_json,
     )
-    from tilewright.targets import TARGET_NAMES
+    from tilewright.targets import COMPILED_TARGET_NAMES
     from tilewright.targets import target as target_named
 
     dims, dtype = parse_ranged_shape(arguments.shape), parse_dtypes(arguments.dtype)
     whole = ":" not in arguments.program and not arguments.program.endswith(".ptx")
     kernels = load_kernels(arguments.program) if whole else {"": load_kernel(arguments.program)}
-    targets = [target_named(name) for name in TARGET_NAMES]
+    targets = [target_named(name) for name in COMPILED_TARGET_NAMES]
     reports: list[PortabilityReport] = []
     left: list[str] = []
     with Progress(wanted=arguments.format == "text") as progress:
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             if whole and missing:
                 left.append(f"{kernel.name}: --shape has no {', '.join(missing)}")
                 continue
-            progress.step(f"deciding {kernel.name} for {len(TARGET_NAMES)} targets")
+            progress.step(f"deciding {kernel.name} for {len(targets)} targets")
             own = _of_kernel(kernel, dims) if whole else dims
             reports.append(portability(kernel, targets, own, dtype))
     if arguments.format == "json":

@@ -40,13 +40,13 @@ from tilewright.ir.cascade_facts import (
     Product,
     first_alike,
     is_of_slots,
-    loads_of_walk,
     products_of,
     shared_sums,
     slot_sums,
     sum_of,
 )
 from tilewright.ir.function import Function
+from tilewright.ir.issued_products import consumers_uses
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
@@ -57,6 +57,7 @@ from tilewright.ir.tile.types import value_type
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import slot_product, tensor_product
+from tilewright.lower.cascade.issued_ahead import Ahead, read_issued
 from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
@@ -139,6 +140,8 @@ class Consumer:
     """In which consumers issue their products."""
     boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
     """In which results of the tile have left."""
+    ahead: Ahead | None = None
+    """Where another role issues some of an iteration's products."""
     summed: Sequence[Product] = ()
     """What the program's only walk sums, into accumulators in registers; nothing where it does more."""
 
@@ -206,6 +209,7 @@ class Consumer:
             state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
         carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying)]
         carried += [*(self.rooms[load] for load in roomed), *flat(state)]
+        carried += [self.ahead.cursor] if self.ahead is not None else []
         # A slot that stays has been read when an iteration ends.
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
@@ -218,17 +222,21 @@ class Consumer:
             held = dict(zip(staying, values[len(passing) :], strict=False))
             rooms = dict(zip(roomed, values[len(passing) + len(staying) :], strict=False))
             rest = values[len(passing) + len(staying) + len(roomed) :]
-            moved = replace(self, cursors=self.cursors | cursors, held=self.held | held, rooms=self.rooms | rooms)
+            ahead = None if self.ahead is None else replace(self.ahead, cursor=values[-1])
+            moved = replace(
+                self, cursors=self.cursors | cursors, held=self.held | held, rooms=self.rooms | rooms, ahead=ahead
+            )
             return moved, unflat(rest, state)
 
         body, entering = taken(block.args[1:])
         yielded = self.iterate(op, entering, late, inner, block.args[0], body)
         following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying)]
         following += [body.rooms[load] for load in roomed]
-        inner.add(ac.YieldOp.create(operands=[*following, *flat(yielded)]))
+        last = [body.ahead.cursor] if body.ahead is not None else []
+        inner.add(ac.YieldOp.create(operands=[*following, *flat(yielded), *last]))
         pass_issue(self.build, self.issue_order)
         after, left = taken(list(loop.outputs))
-        self.cursors, self.held, self.rooms = after.cursors, after.held, after.rooms
+        self.cursors, self.held, self.rooms, self.ahead = after.cursors, after.held, after.rooms, after.ahead
         for output, item in zip(op.outputs, left, strict=True):
             if isinstance(item, Postponed):
                 self.postponed[output] = item
@@ -270,8 +278,8 @@ class Consumer:
         it takes, and moves on."""
         body = replace(
             self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
-            cursors=slots.cursors, held=slots.held, rooms=slots.rooms, made=set(), left=self.uses(loop), postponed={},
-            running={}, staying={}, unsettled={}, late=late,
+            cursors=slots.cursors, held=slots.held, rooms=slots.rooms, ahead=slots.ahead, made=set(),
+            left=self.uses(loop), postponed={}, running={}, staying={}, unsettled={}, late=late,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):
             if isinstance(item, Postponed):
@@ -381,7 +389,7 @@ class Consumer:
 
     def uses(self, loop: tile.LoopOp) -> dict[tile.LoadOp, int]:
         """How often a tile of a walk reads each load that goes through shared memory."""
-        found = loads_of_walk(loop, list(self.products.values()), self.rings)
+        found = consumers_uses(self.program, self.d, loop, list(self.rings))
         return found if self.memory is None else found | tensor_product.reads_of_held(self, loop)
 
     def is_read(self, load: tile.LoadOp) -> bool:
@@ -557,7 +565,11 @@ class Consumer:
         is only carried on."""
         product = self.products[op]
         if self.memory is not None:
-            if op.result not in self.values and self.start_of(op)[1] not in self.staying:
+            if op.result in self.values or self.start_of(op)[1] in self.staying:
+                return
+            if list(self.products).index(op) in self.d.issued:
+                read_issued(self, product)
+            else:
                 tensor_product.product_in_tensor_memory(self, product)
             return
         other, result = self.start_of(op)
