@@ -4,7 +4,8 @@ The text of a program runs with `Run.namespace()` in the place of `tilewright`: 
 float64. Nothing here is the compiler's, so its front end is held to these numbers too. A bound follows the operations:
 float32's rounding, a function's documented error, a product's operand that is rounded to the other's element, a sum in
 any order. What may round either way, or turn a condition, widens it; a number that may overflow is left open (its bound
-is infinite: it may be anything, no number included), and so is what is made of it. So one element that is wrong shows, where a norm of all of them would hide it.
+is infinite: it may be anything, no number included), and so is what is made of it. So one element that is wrong shows,
+where a norm of all of them would hide it.
 
 Not handled: extents of more than some hundred along each axis of a product (all its terms are made).
 """
