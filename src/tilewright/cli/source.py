@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -76,7 +77,8 @@ def _executed(reference: str, file: str, name: str) -> dict[str, object]:
     sys.modules[specification.name] = module
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        specification.loader.exec_module(module)
+        with contextlib.redirect_stdout(sys.stderr):  # a report is not what the author's module prints
+            specification.loader.exec_module(module)
     except TilewrightError:
         raise
     except SyntaxError as error:

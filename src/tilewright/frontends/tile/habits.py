@@ -79,8 +79,14 @@ _CALLED = re.compile(r"(\w+)\(\) (?:takes|missing|got)")
 _KEYWORD = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'")
 _MISSING = re.compile(r"(\w+)\(\) missing \d+ required keyword-only argument: 'over'")
 _FOREIGN = re.compile(r"\b(?:np|numpy|math|torch|cp|cupy|jnp|F)\.(?:\w+\.)?(\w+)")
-_HANDLES = {"Tile": "a tile", "Accumulator": "an accumulator", "Product": "a product", "TensorHandle": "a tensor"}
-_HANDLES |= {"Index": "an index", "Remainder": "a place in a block"}
+_HANDLES = {
+    "Index": "an index",
+    "Remainder": "a place in a block",
+    "Tile": "a tile",
+    "Accumulator": "an accumulator",
+    "Product": "a product",
+    "TensorHandle": "a tensor",
+}
 _PACKAGE = __name__.partition(".")[0]
 
 
