@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.layout.numbers.condition_parser import parse_expression, parse_where
-    from tilewright.legal.bank.box_banks import bank_conflict_ways
     from tilewright.legal.descriptor.operand_feed import Feeds, tma_feeds_mma
     from tilewright.legal.descriptor.shared_operand import (
         OperandDescriptor,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from tilewright.legal.plan.repairs import repair
     from tilewright.legal.plan.want import Want
     from tilewright.legal.symbolic.guard import Guard
-    from tilewright.legal.symbolic.symbolic import SymbolicFinding, SymbolicLegality, decide_fields, prove
+    from tilewright.legal.symbolic.symbolic import SymbolicFinding, SymbolicLegality, prove
     from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
     from tilewright.legal.tensor_map.conflicts import Conflict
     from tilewright.legal.tensor_map.copy_check import CopyLegality, check_copy
@@ -76,11 +75,9 @@ _HOMES = {
     "TensorMap": "tilewright.legal.tensor_map.tensor_map",
     "Violation": "tilewright.legal.tensor_map.violation",
     "Want": "tilewright.legal.plan.want",
-    "bank_conflict_ways": "tilewright.legal.bank.box_banks",
     "check": "tilewright.legal.tensor_map.legality",
     "check_im2col_rows": "tilewright.legal.tensor_map.rows",
     "check_rows": "tilewright.legal.tensor_map.rows",
-    "decide_fields": "tilewright.legal.symbolic.symbolic",
     "decode_map": "tilewright.legal.tensor_map.tensor_map_format",
     "decode_tcgen05": "tilewright.legal.descriptor.shared_operand",
     "decode_wgmma": "tilewright.legal.descriptor.shared_operand",
@@ -129,12 +126,10 @@ __all__ = [
     "TensorMap",
     "Violation",
     "Want",
-    "bank_conflict_ways",
     "check",
     "check_copy",
     "check_im2col_rows",
     "check_rows",
-    "decide_fields",
     "decode_map",
     "decode_tcgen05",
     "decode_wgmma",
