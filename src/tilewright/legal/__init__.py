@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tilewright.legal.tensor_map.im2col_map import Im2colMap, Im2colWideMap
     from tilewright.legal.tensor_map.im2col_rules import im2col_rules, im2col_wide_rules
     from tilewright.legal.tensor_map.legality import Legality, check
-    from tilewright.legal.tensor_map.loaded_tile import DestinationPhase, destination_phase, loaded_layout
+    from tilewright.legal.tensor_map.loaded_tile import loaded_layout
     from tilewright.legal.tensor_map.rows import check_im2col_rows, check_rows
     from tilewright.legal.tensor_map.rule import Fields, Rule
     from tilewright.legal.tensor_map.tensor_map import TensorMap
@@ -54,7 +54,6 @@ _HOMES = {
     "Conflict": "tilewright.legal.tensor_map.conflicts",
     "Cost": "tilewright.legal.plan.costs",
     "DecodedMap": "tilewright.legal.tensor_map.tensor_map_format",
-    "DestinationPhase": "tilewright.legal.tensor_map.loaded_tile",
     "Dim": "tilewright.legal.symbolic.symbolic_map",
     "Engines": "tilewright.legal.plan.engines",
     "Feeds": "tilewright.legal.descriptor.operand_feed",
@@ -82,7 +81,6 @@ _HOMES = {
     "decode_tcgen05": "tilewright.legal.descriptor.shared_operand",
     "decode_wgmma": "tilewright.legal.descriptor.shared_operand",
     "descriptor_for": "tilewright.legal.descriptor.shared_operand_fit",
-    "destination_phase": "tilewright.legal.tensor_map.loaded_tile",
     "encode_map": "tilewright.legal.tensor_map.tensor_map_format",
     "encode_tcgen05": "tilewright.legal.descriptor.shared_operand",
     "encode_wgmma": "tilewright.legal.descriptor.shared_operand",
@@ -105,7 +103,6 @@ __all__ = [
     "CopyLegality",
     "Cost",
     "DecodedMap",
-    "DestinationPhase",
     "Dim",
     "Engines",
     "Feeds",
@@ -134,7 +131,6 @@ __all__ = [
     "decode_tcgen05",
     "decode_wgmma",
     "descriptor_for",
-    "destination_phase",
     "encode_map",
     "encode_tcgen05",
     "encode_wgmma",

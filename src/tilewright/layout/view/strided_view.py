@@ -4,11 +4,12 @@ A view is the affine map (i_0, ..., i_{r-1}) -> offset + sum i_d * stride_d, wit
 first byte of one element. Dimension 0 is innermost: it varies fastest in the view's order. Strides may be zero
 (broadcast), negative, and need not be sorted; nothing says that two indices name different bytes.
 
-Every operation is exact: the result names the same elements in the same order (`split`, `join`, `retype`), in another order (`permute`), or a stated part of them (`slice`). Where an operation does not apply it
-answers None; only an argument that no view could take, such as a repeated dimension in a permutation, raises
-TilewrightError.
+Every operation is exact: the result names the same elements in the same order (`split`, `join`, `retype`), in another
+order (`permute`), or a stated part of them (`slice`). Where an operation does not apply it answers None; only an
+argument that no view could take, such as a repeated dimension in a permutation, raises TilewrightError.
 
-Not handled: elements below one byte, hierarchical (nested) extents, layouts that are not affine (swizzles). Checked by tests/layout/view/test_strided_view.py against the enumerated addresses.
+Not handled: elements below one byte, hierarchical (nested) extents, layouts that are not affine (swizzles). Checked by
+tests/layout/view/test_strided_view.py against the enumerated addresses.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from tilewright.legal.descriptor.tensor_core_descriptor import (
     shared_problems,
 )
 from tilewright.legal.tensor_map.swizzle_code import code_of, operand_swizzles, row_bytes, swizzle_of, swizzled
-from tilewright.targets import Target
+from tilewright.targets import TARGET_NAMES, Target
 
 Instruction = Literal["wgmma", "tcgen05"]
 
@@ -127,7 +127,7 @@ def instruction_of(target: Target) -> Instruction:
         return "wgmma"
     if target.supports("tcgen05"):
         return "tcgen05"
-    raise TilewrightError(f"{target.name} has neither wgmma nor tcgen05")
+    raise TilewrightError(f"{target.name} has neither wgmma nor tcgen05", remedy=f"choose {' or '.join(TARGET_NAMES)}")
 
 
 def depth_step(element_bytes: int, target: Target) -> int:

@@ -102,23 +102,6 @@ def encode_shared(fields: SharedDescriptor) -> int:
     )
 
 
-def encodable(fields: SharedDescriptor, target: Target) -> tuple[str, ...]:
-    """Why `encode_shared` would lose something of these fields; empty if it would not."""
-    multiple, limit = (target.limit(f"shared_descriptor.offset_{name}_bytes") for name in ("multiple", "limit"))
-    most = target.limit("shared_descriptor.base_offset_max")
-    found: list[str] = []
-    for name, value in (
-        ("start address", fields.start_address),
-        ("leading offset", fields.leading_offset_bytes),
-        ("stride offset", fields.stride_offset_bytes),
-    ):
-        if value % multiple or not 0 <= value < limit:
-            found.append(f"{name} {value} is not a multiple of {multiple} from 0 to {limit - multiple}")
-    if not 0 <= fields.base_offset <= most:
-        found.append(f"base offset {fields.base_offset} is not between 0 and {most}")
-    return tuple(found)
-
-
 def shared_problems(fields: SharedDescriptor) -> tuple[str, ...]:
     """Why no tcgen05 instruction may take this descriptor; empty if one may (of sm_103a alone: `absolute_leading`)."""
     found: list[str] = []
