@@ -104,6 +104,17 @@ def test_a_name_that_is_asked_for_outside_a_program_has_its_remedy_too() -> None
         _ = tw.constexpr
 
 
+@pytest.mark.parametrize("name", ["softmax", "logsumexp", "mean", "sum"])
+def test_a_fold_of_arrays_is_refused_by_its_own_name(name: str) -> None:
+    with pytest.raises(TilewrightError, match=rf"tw\.{name} is used outside a kernel"):
+        getattr(tw, name)(X, over=1)
+
+
+def test_a_clamp_of_arrays_is_refused_by_its_own_name() -> None:
+    with pytest.raises(TilewrightError, match=r"tw\.clamp is used outside a kernel"):
+        tw.clamp(X, 0.0, 1.0)
+
+
 INF = np.inf
 X = np.random.default_rng(0).standard_normal((40, 48)).astype(np.float16)
 B = np.random.default_rng(1).standard_normal(40).astype(np.float16)

@@ -563,6 +563,7 @@ def minimum(left: Expression | float, right: Expression | float) -> Tile:
 
 def clamp(tile: Expression, least: Expression | float, most: Expression | float) -> Tile:
     """`least` where the tile is below it, `most` where it is above that, elementwise; NaN where one is."""
+    _tracer("tw.clamp")
     return minimum(maximum(tile, least), most)
 
 
@@ -650,12 +651,13 @@ def argmin(tile: Expression, *, over: Index) -> Tile:
 
 def mean(tile: Expression, *, over: Index) -> Tile:
     """The mean of all elements along an axis of the grid: their sum over their number."""
-    total = sum(tile, over=over)
-    return total / float(total.tracer.extent(over))
+    tracer = _tracer("tw.mean")
+    return sum(tile, over=over) / float(tracer.extent(over))
 
 
 def logsumexp(tile: Expression, *, over: Index) -> Tile:
     """log(sum(exp(x))) along an axis of the grid, without overflow; NaN where all elements are -inf or one is +inf."""
+    _tracer("tw.logsumexp")
     largest = max(tile, over=over)
     return largest + log(sum(exp(tile - largest), over=over))
 
@@ -665,8 +667,9 @@ def softmax(tile: Expression, *, over: Index) -> Tile:
 
     NaN along a line whose elements are all -inf, or of which one is +inf or NaN.
     """
+    tracer = _tracer("tw.softmax")
     weights = exp(tile - max(tile, over=over))
-    return weights.tracer.binary(Function.MUL, weights, 1.0 / sum(weights, over=over))
+    return tracer.binary(Function.MUL, weights, 1.0 / sum(weights, over=over))
 
 
 def equal(left: Expression | Index | float, right: Expression | Index | float) -> Tile:
