@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from tilewright.contract.typestate.footprint import DEPTH_BYTES, merged, operand_ranges
+from tilewright.contract.typestate.places.footprint import DEPTH_BYTES, merged, operand_ranges
 from tilewright.contract.words.operations import attribute_number, number_token, plain_uses
 from tilewright.contract.words.scalar import add
 from tilewright.contract.words.thread_memory import fragment_ranges, span
