@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from tilewright.base.error import TilewrightError
 from tilewright.cli.terminal.repeated_option import Joined
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
             progress.step(f"deciding {kernel.name} for {len(targets)} targets")
             own = _of_kernel(kernel, dims) if whole else dims
             reports.append(portability(kernel, targets, own, dtype))
+    if not reports:
+        raise TilewrightError(f"{arguments.program}: {'; '.join(left)}", remedy="give the extents of one kernel's axes")
     if arguments.format == "json":
         listed = [portability_to_json(report) for report in reports]
         print(json.dumps({"programs": listed, "left_out": left} if whole else listed[0], indent=2))

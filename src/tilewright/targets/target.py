@@ -44,10 +44,10 @@ class Target:
         """The row `key` (such as `tensor_map.rank_max`). Raises TilewrightError where this target states none."""
         found = self.facts.get(key)
         if found is None:
-            near = get_close_matches(key, self.facts, n=1)
-            raise TilewrightError(
-                f"{self.name} states no fact {key!r}", remedy=f"did you mean {near[0]!r}?" if near else ""
-            )
+            stated = [name for name in BANK_TARGET_NAMES if name != self.name and key in target(name).facts]
+            near = [] if stated else get_close_matches(key, self.facts, n=1)
+            remedy = f"choose {' or '.join(stated)}" if stated else f"did you mean {near[0]!r}?" if near else ""
+            raise TilewrightError(f"{self.name} states no fact {key!r}", remedy=remedy)
         return found
 
     def limit(self, key: str) -> int:

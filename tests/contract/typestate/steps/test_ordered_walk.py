@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.contract.typestate.rings import CIRCLE
+from tilewright.contract.typestate.cycles.rings import CIRCLE
 from tilewright.contract.typestate.typestate import judge, verify
 from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.kernels_attention import key_gradients_kernel, query_gradient_kernel

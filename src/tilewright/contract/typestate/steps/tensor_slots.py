@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.contract.typestate.footprint import merged
 from tilewright.contract.typestate.pairs import PAIR_CTAS
+from tilewright.contract.typestate.places.footprint import merged
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.tensor_core import read_operand
 from tilewright.contract.typestate.steps.tensor_memory import ELEMENTS, MAJORS, columns_step, memory_of, reading_of
