@@ -18,6 +18,7 @@ compares them with the assumption after it:
 - a counter's quotient by a bound that it is less than in every iteration is 0 (`machine.protocol.latches`), and gains
   nothing, if the counter is not negative and grows;
 - `x | b` and `x ^ b` gain what x gains if that is a multiple of more than b, which moves no bit of b;
+- of what loses something (a saturated sum, halves, a carry flag) nothing is known once it is of a counter;
 - bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
 - what is computed from registers that gain nothing gains nothing, and so does what is loaded from where they say;
 - the sign of a counter (a shift by all bits but one) gains nothing if the counter moves away from zero;
@@ -66,6 +67,7 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.machine.barrier.mbarrier import TOKEN_PHASE
 from tilewright.machine.core.memory import FIRST_WINDOW, SHARED_WINDOW
+from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.protocol.counter_values import (
     Gain,
     Inexact,
@@ -200,6 +202,8 @@ _RECIPROCAL_ERROR = Fraction(1, 1 << 28)
 """By how much of itself a quotient's gain may be wrong: reciprocals are rounded to 31 bits or more."""
 _BITS = re.compile(r"[busf]f?(\d+)(?:x\d)?")
 _FLOATING = re.compile(r"(?:f|bf|tf)\d+(?:x\d)?")
+_LOSES = re.compile(r"sat|cc|[busf]+\d+x\d")
+"""What keeps a sum within bounds, leaves a carry in a flag, or drops it between the halves of a register."""
 _SHORT = 32
 """Integers of fewer bits hold only a part of a counter."""
 
@@ -234,7 +238,7 @@ def objections(
     places = [(order[blocks[at]], at) if at < len(blocks) and blocks[at] in order else None for at in range(len(body))]
     stepped = {name: places[at] for at, item in enumerate(body) if item.guard is None for name in _targets(item)}
     for index, item in enumerate(body):
-        moving = _moving_use(item, gains, snapshots)
+        moving = _moving_use(item, gains, snapshots) or _carried_flag(body[:index], item, blocks[: index + 1])
         if moving:
             problems.append(Objection(item, moving))
         targets = _targets(item)
@@ -330,6 +334,17 @@ def _moving_use(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequenc
     return ""
 
 
+def _carried_flag(before: Sequence[Instruction], item: Instruction, blocks: Sequence[int]) -> str:
+    """Why an instruction may take a carry that no register of a snapshot shows: nothing in its block sets the flag
+    before it. Empty if it takes none, or that of its block."""
+    if FLAG not in facts_of(item).reads:
+        return ""
+    own = [each for at, each in enumerate(before) if not blocks or blocks[at] == blocks[-1]]
+    if any(each.guard is None and "cc" in each.modifiers for each in own):
+        return ""
+    return "it takes a carry that may be of another iteration"
+
+
 def _state(item: Instruction, gained: int, gains: Mapping[str, Gain]) -> int:
     """What the state that an arrival returns gains a period: so many phases as in the run."""
     if any(_gain_of(operand, gains) for operand in item.operands[1:]):
@@ -368,7 +383,7 @@ def _gain(
                 pass
     if not any(sources):
         return 0
-    if any(_FLOATING.fullmatch(each) for each in item.modifiers):
+    if any(_FLOATING.fullmatch(each) or _LOSES.fullmatch(each) for each in item.modifiers):
         raise Inexact(f"no rule says what {item.opcode} of a counter gains")
     if item.row in _READS_ALL_BITS or "hi" in item.modifiers or "wide" in item.modifiers:
         _check_all_bits(item, sources, snapshots, scaled)
