@@ -1,4 +1,5 @@
-"""Counters whose sums lose something: a carry that a flag keeps, what is beyond the largest number, a half's carry.
+"""Counters that lose something late: a carry that a flag keeps, what is beyond the largest number, a half's carry; and
+numbers without a sign that pass zero.
 
 Each kernel hangs from iteration 700 on. By the instruction's name alone its counter gains a fixed amount in each
 iteration, so that a difference gains nothing and the loop seems to repeat itself.
@@ -29,9 +30,28 @@ _SUMS = {
     ),
 }  # fmt: skip
 
+_UP, _DOWN = "add.u32 %r_x, %r_i, 4294966596; ", "sub.u32 %r_x, 699, %r_i; "
+_AS_NUMBER = "selp.u32 %r_y, 1, 0, %p_c; "
+_PASSING = {
+    "made wider": (
+        f"{_UP}cvt.u64.u32 %rd_y, %r_x; cvt.u64.u32 %rd_x, %r_i; sub.u64 %rd_y, %rd_y, %rd_x; "
+        "setp.ne.u64 %p_c, %rd_y, 4294966596; " + _AS_NUMBER, 0,
+    ),
+    "halved": (f"{_UP}shr.u32 %r_y, %r_x, 1; shr.u32 %r_x, %r_i, 1; sub.u32 %r_y, %r_y, %r_x; ", 2147483298),
+    "divided": (f"{_UP}div.u32 %r_y, %r_x, 2; div.u32 %r_x, %r_i, 2; sub.u32 %r_y, %r_y, %r_x; ", 2147483298),
+    "compared with what goes along": (f"{_UP}setp.lt.u32 %p_c, %r_x, %r_i; {_AS_NUMBER}", 0),
+    "down, compared with a number": (f"{_DOWN}setp.gt.u32 %p_c, %r_x, 1000; {_AS_NUMBER}", 0),
+    "down, compared with what goes along": (
+        f"{_DOWN}sub.u32 %r_t, 800, %r_i; setp.gt.u32 %p_c, %r_x, %r_t; {_AS_NUMBER}", 0,
+    ),
+    "one register for two values": (
+        f"{_UP}setp.lt.u32 %p_c, %r_x, %r_i; {_AS_NUMBER}mov.u32 %r_x, 0; ", 0,
+    ),
+}  # fmt: skip
+
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize(("sum_of", "number"), _SUMS.values(), ids=_SUMS)
+@pytest.mark.parametrize(("sum_of", "number"), (_SUMS | _PASSING).values(), ids=_SUMS | _PASSING)
 @pytest.mark.parametrize("place", ["inside", "behind"])
 def test_what_a_sum_loses_late_is_never_proven_away(sum_of: str, number: int, place: str) -> None:
     asks = f"{sum_of}setp.ne.u32 %p_c, %r_y, {number}; @%p_c bra H; "

@@ -32,6 +32,7 @@ from tilewright.machine.symbolic.reached import reached_by_inputs
 
 _STATES_MOST = 2000
 """Places behind a loop, with what counters gain there, that are looked at."""
+_UNSEEN: tuple[Gain, None] = (0, None)
 _VISITS_MOST = 6
 """Visits of one place, after which values are no longer followed."""
 
@@ -67,7 +68,8 @@ def counter_used_after(
             continue
         visits[position] += 1
         if visits[position] > _VISITS_MOST:
-            counters = {name: (gain, None) for name, (gain, _) in counters.items()}
+            # What it left is near what steps behind it make of that; those were followed for so long.
+            counters = {name: (gain, first.get(name, _UNSEEN)[1]) for name, (gain, _) in counters.items()}
         state = position, frozenset((name, gain, _bytes(value)) for name, (gain, value) in counters.items())
         if state in seen:
             continue

@@ -57,17 +57,17 @@ def held(snapshot: Snapshot, name: str) -> npt.NDArray[np.int64] | None:
 
 
 def check_range(
-    operand: Operand, gain: Gain, width: int, snapshots: Sequence[Snapshot], writes: Mapping[str, int], *,
+    operand: Operand, gain: Gain, width: int, snapshots: Sequence[Snapshot], makers: Mapping[str, int], *,
     unsigned: bool, behind: bool = False,
 ) -> None:  # fmt: skip
     """Raises Inexact where a counter of so many bits overflows soon after the run. Numbers without a sign do so where
-    they pass zero, in either direction. writes: how many instructions of the loop write each register; behind: what
-    reads the counter stands behind the loop, and so is executed."""
+    they pass zero, in either direction. makers: how many instructions of the loop give each register a value; behind:
+    what reads the counter stands behind the loop, and so is executed."""
     if not gain or not width:
         return
     base = operand.base if isinstance(operand, Address) else operand
     name = base.name if isinstance(base, Register) else ""
-    if writes.get(name, 0) > 1:
+    if makers.get(name, 0) > 1:
         raise Inexact("it reads a counter that several instructions write")
     last = held(snapshots[-1], name) if snapshots else None
     if last is None and behind:

@@ -231,6 +231,7 @@ def objections(
     problems: list[Objection] = []
     ending = exits | _at_the_exit(body, direct, found, snapshots)
     writes = Counter(name for item in body for name in _targets(item))
+    makers = _makers(body)
     left: dict[str, Gain] = {}
     scaled: set[str] = set()
     lasting = _last_writes(body, blocks)
@@ -252,6 +253,7 @@ def objections(
                     snapshots,
                     found.period,
                     writes,
+                    makers,
                     ending,
                     direct,
                     open_registers,
@@ -263,9 +265,9 @@ def objections(
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
                 if item.row.startswith(_ARRIVALS)
-                else _below(item, gains, writes, snapshots, scaled)
+                else _below(item, gains, makers, snapshots, scaled)
                 if index in below
-                else _gain(item, gains, writes, snapshots, scaled)
+                else _gain(item, gains, makers, snapshots, scaled)
             )
         except Inexact as doubt:
             problems.append(Objection(item, str(doubt)))
@@ -288,6 +290,21 @@ def objections(
                 )
                 del assumed[name]
     return tuple(problems)
+
+
+def _makers(body: Sequence[Instruction]) -> Counter[str]:
+    """How many instructions give each register a value, those as one that step it by a number: wherever these stand, it
+    is near what a snapshot holds."""
+    made: Counter[str] = Counter()
+    stepped: set[str] = set()
+    for item in body:
+        match item.row, item.operands:
+            case (("add" | "sub"), (Register(name), Register(source), Immediate())) if name == source:
+                stepped.add(name)
+            case _:
+                made.update(_targets(item))
+    made.update(stepped)
+    return made
 
 
 def _is_before(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
@@ -373,11 +390,11 @@ def _note_scaled(item: Instruction, gains: Mapping[str, Gain], scaled: set[str])
 
 
 def _gain(
-    item: Instruction, gains: Mapping[str, Gain], writes: Mapping[str, int], snapshots: Sequence[Snapshot],
+    item: Instruction, gains: Mapping[str, Gain], makers: Mapping[str, int], snapshots: Sequence[Snapshot],
     scaled: Collection[str] = (), *, behind: bool = False,
 ) -> Gain:  # fmt: skip
-    """What the result of an instruction gains a period. writes: how many instructions of the loop write each register;
-    scaled: counters whose upper bits may be lost; behind: the instruction stands behind the loop. Raises Inexact."""
+    """What the result of an instruction gains a period. makers: see `_makers`; scaled: counters whose upper bits may be
+    lost; behind: the instruction stands behind the loop. Raises Inexact."""
     sources = [_gain_of(operand, gains) for operand in item.operands[1:]]
     if item.guard is not None and gains.get(item.guard.register.name, 0):
         raise Inexact("its guard is a counter")
@@ -392,14 +409,14 @@ def _gain(
     if any(_FLOATING.fullmatch(each) or _LOSES.fullmatch(each) for each in item.modifiers):
         raise Inexact(f"no rule says what {item.opcode} of a counter gains")
     if item.row in _READS_ALL_BITS or "hi" in item.modifiers or "wide" in item.modifiers:
-        _check_all_bits(item, sources, writes, snapshots, scaled, behind=behind)
+        _check_all_bits(item, sources, makers, snapshots, scaled, behind=behind)
     match item.row, sources:
         case _, [0, gain, *rest] if (
             item.row in _WAITS and "parity" not in item.modifiers and not gain % TOKEN_PHASE and not any(rest)
         ):
             return 0
         case "cvt", [gain]:
-            return _converted(item, gain, writes, snapshots, behind=behind)
+            return _converted(item, gain, makers, snapshots, behind=behind)
         case "mov" | "cvta" | "mapa", [gain, *_] if isinstance(item.operands[0], Register):
             return gain
         case "add", [one, other]:
@@ -442,7 +459,7 @@ _READS_ALL_BITS = frozenset({"shr", "div", "rem", "bfe"})
 
 
 def _check_all_bits(
-    item: Instruction, sources: Sequence[Gain], writes: Mapping[str, int], snapshots: Sequence[Snapshot],
+    item: Instruction, sources: Sequence[Gain], makers: Mapping[str, int], snapshots: Sequence[Snapshot],
     scaled: Collection[str], *, behind: bool = False,
 ) -> None:  # fmt: skip
     """Raises Inexact where an instruction reads upper bits that a counter has lost, or will soon."""
@@ -454,7 +471,7 @@ def _check_all_bits(
     for operand, gain in zip(item.operands[1:], sources, strict=False):
         if gain and any(name in scaled and held(snapshots[-1], name) is None for name in _registers(operand)):
             raise Inexact(f"{item.opcode} reads a counter whose upper bits are shifted out")
-        check_range(operand, gain, width, snapshots, writes, unsigned=_is_unsigned(item.modifiers), behind=behind)
+        check_range(operand, gain, width, snapshots, makers, unsigned=_is_unsigned(item.modifiers), behind=behind)
 
 
 def _is_unsigned(types: Sequence[str]) -> bool:
@@ -467,7 +484,7 @@ def _is_power_of_two(operand: Operand) -> bool:
 
 
 def _converted(
-    item: Instruction, gain: Gain, writes: Mapping[str, int], snapshots: Sequence[Snapshot], *, behind: bool
+    item: Instruction, gain: Gain, makers: Mapping[str, int], snapshots: Sequence[Snapshot], *, behind: bool
 ) -> Gain:  # fmt: skip
     """A conversion takes the low bits of a counter, or makes it wider."""
     widths = [int(found[1]) for each in item.modifiers if (found := _BITS.fullmatch(each))]
@@ -478,12 +495,12 @@ def _converted(
         return _masked(gain, (1 << min(to, of)) - 1)
     if to > of:
         unsigned = _is_unsigned(item.modifiers[-1:])
-        check_range(item.operands[1], gain, of, snapshots, writes, unsigned=unsigned, behind=behind)
+        check_range(item.operands[1], gain, of, snapshots, makers, unsigned=unsigned, behind=behind)
     return gain
 
 
 def _below(
-    item: Instruction, gains: Mapping[str, Gain], writes: Mapping[str, int], snapshots: Sequence[Snapshot],
+    item: Instruction, gains: Mapping[str, Gain], makers: Mapping[str, int], snapshots: Sequence[Snapshot],
     scaled: Collection[str],
 ) -> Gain:  # fmt: skip
     """What a quotient or a remainder gains whose dividend is less than its divisor. Raises Inexact."""
@@ -491,7 +508,7 @@ def _below(
     gain = _gain_of(dividend, gains)
     if item.guard is not None or gain < 0 or any((value_of(dividend, each) < 0).any() for each in snapshots):
         raise Inexact("a quotient of what may be negative")
-    _check_all_bits(item, (gain,), writes, snapshots, scaled)
+    _check_all_bits(item, (gain,), makers, snapshots, scaled)
     return 0 if item.row == "div" else gain
 
 
@@ -512,8 +529,8 @@ def gain_after(
     anything."""
     values: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
     try:
-        gains, writes = {name: gain for name, (gain, _) in counters.items()}, dict.fromkeys(counters, 1)
-        return _gain(item, gains, writes, [values], behind=True), _moved(item, values)
+        gains, makers = {name: gain for name, (gain, _) in counters.items()}, dict.fromkeys(counters, 1)
+        return _gain(item, gains, makers, [values], behind=True), _moved(item, values)
     except Inexact as doubt:
         return str(doubt)
 
@@ -533,13 +550,13 @@ def stay_as_apart(item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDAr
 
 
 def _check_compared(
-    item: Instruction, operand: Operand, gain: Gain, snapshots: Sequence[Snapshot], writes: Mapping[str, int], *,
+    item: Instruction, operand: Operand, gain: Gain, snapshots: Sequence[Snapshot], makers: Mapping[str, int], *,
     behind: bool = False,
 ) -> None:  # fmt: skip
     """Raises Inexact where a side of a comparison overflows soon. What is compared for being equal alone may do so."""
     if item.modifiers[0] not in ("eq", "ne"):
         unsigned = _is_unsigned(item.modifiers[-1:])
-        check_range(operand, gain, _compared_width(item), snapshots, writes, unsigned=unsigned, behind=behind)
+        check_range(operand, gain, _compared_width(item), snapshots, makers, unsigned=unsigned, behind=behind)
 
 
 def _moved(item: Instruction, values: Snapshot) -> npt.NDArray[np.int64] | None:
@@ -688,14 +705,15 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "
 
 def _comparison(
     item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], period: int,
-    writes: Mapping[str, int], exits: frozenset[str], direct: frozenset[str], open_registers: frozenset[str] | None,
+    writes: Mapping[str, int], makers: Mapping[str, int], exits: frozenset[str], direct: frozenset[str],
+    open_registers: frozenset[str] | None,
     ended: bool, executed: bool, stepped: Collection[str], at_choice: bool,
 ) -> int:  # fmt: skip
-    """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register. Raises
-    Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one that a launch decides
-    and by which a branch leaves it is a condition of its own; any other must have ended the run. executed: it was made
-    in the last iteration as well; stepped: what each iteration wrote before it made it; at_choice: a launch
-    decides in which iterations it is made."""
+    """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register; makers: see
+    `_makers`. Raises Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one
+    that a launch decides and by which a branch leaves it is a condition of its own; any other must have ended the run.
+    executed: it was made in the last iteration as well; stepped: what each iteration wrote before it made it;
+    at_choice: a launch decides in which iterations it is made."""
     one, other, width = item.operands[1], item.operands[2], _compared_width(item)
     drift = _gain_of(one, gains) - _gain_of(other, gains)
     if any(_gain_of(operand, gains) for operand in item.operands[3:]):
@@ -715,7 +733,7 @@ def _comparison(
         if (chosen and direct & set(targets)) or ((chosen or ended) and _meet(one, other, drift, snapshots, width)):
             return 0
     for operand, gain in moving:
-        _check_compared(item, operand, gain, snapshots, writes)
+        _check_compared(item, operand, gain, snapshots, makers)
     if not drift:
         return 0
     if any(_is_open(gain) for _, gain in moving):
