@@ -15,18 +15,16 @@ tests/coverage_attacks/test_successive_iterations.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tilewright.base.span import Span
 from tilewright.driver.explore.behind_loops import sum_of
-from tilewright.driver.explore.counted_barriers import Decisions
+from tilewright.driver.explore.counted_barriers import Decisions, parts_of
 from tilewright.driver.explore.exploration import Exploration, Tried
 from tilewright.driver.explore.missing import Missing, cut
 from tilewright.driver.explore.reachable import Undecided
 from tilewright.driver.explore.unequal_loops import bound_of
-from tilewright.machine.symbolic.expression import Applied, Input, Node, Not, rendered
-
-_CONNECTIVES = ("and", "or", "xor", "not", "mov")
+from tilewright.machine.symbolic.expression import Applied, Input, Node, rendered
 
 
 def decided_in_turns(
@@ -48,7 +46,7 @@ def decided_in_turns(
             nodes = {each.node.number: each.node for each, _ in known.values() if each.kind != "value"}
             if len(nodes) < 2 or not inside or decisions.about(place).isdisjoint(about):
                 continue
-            parts = [set(_parts(each)) for each in nodes.values()]
+            parts = [set(parts_of(each)) for each in nodes.values()]
             always = set[Node].intersection(*parts)
             for part in set[Node].union(*parts) - always:
                 bound = bound_of(part)
@@ -68,20 +66,3 @@ def _number_in(bound: Node) -> Node:
         if not limits or len(inner) != 1:
             return bound
         (bound,) = inner
-
-
-def _parts(node: Node) -> Iterator[Node]:
-    """What a predicate connects: comparisons, and whatever else it is made of."""
-    operation = node.operation
-    connects = isinstance(operation, Not) or (
-        isinstance(operation, Applied) and operation.instruction.row in _CONNECTIVES
-    )
-    compares = isinstance(operation, Applied) and operation.instruction.row == "setp"
-    if compares and len(node.sources) == 3 and isinstance(node.sources[2], Node):
-        yield from _parts(node.sources[2])
-    if not connects:
-        yield node
-        return
-    for each in node.sources:
-        if isinstance(each, Node):
-            yield from _parts(each)
