@@ -101,7 +101,7 @@ class Decisions:
         constant. numbers: what ends loops, less constants."""
         if bound_of(node) in ends:
             return True
-        bounds = [bound_of(each) for each in parts_of(node) if inputs_of((each,))]
+        bounds = [bound_of(each) for each in parts_of(node) if each.opaque or inputs_of((each,))]
         return all(each is not None and sum_of(each)[0] in numbers for each in bounds)
 
     def ends(self, loop: int) -> set[Node]:

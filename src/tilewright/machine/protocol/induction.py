@@ -47,7 +47,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 
@@ -65,6 +65,7 @@ from tilewright.frontends.ptx.ast import (
     Vector,
 )
 from tilewright.machine.barrier.mbarrier import TOKEN_PHASE
+from tilewright.machine.core.lanes import WARP_SIZE
 from tilewright.machine.core.memory import FIRST_WINDOW, SHARED_WINDOW
 from tilewright.machine.protocol.counter_values import (
     Gain,
@@ -76,6 +77,7 @@ from tilewright.machine.protocol.counter_values import (
     held,
     value_of,
 )
+from tilewright.machine.protocol.few_states import result_of, signed
 from tilewright.machine.protocol.slice_operands import Role, facts_of
 
 MOST_PERIOD = 64
@@ -97,7 +99,7 @@ class Repetition:
     period: int
     first: int
     last: int
-    steps: dict[str, int]
+    steps: Mapping[str, Gain]
 
 
 def repetition(snapshots: Sequence[Snapshot], registers: Sequence[str]) -> Repetition | None:
@@ -200,6 +202,10 @@ _RECIPROCAL_ERROR = Fraction(1, 1 << 28)
 """By how much of itself a quotient's gain may be wrong: reciprocals are rounded to 31 bits or more."""
 _BITS = re.compile(r"[busf]f?(\d+)(?:x\d)?")
 _FLOATING = re.compile(r"(?:f|bf|tf)\d+(?:x\d)?")
+_MODULI = (60, 48, 64, 56, 36, 40, 42, 44, 50, 52, 54, 58, 62, 34, 38, 46)
+"""Each number up to 32, and twice it, divides one of these: of rings, the number of stages, and with their phases."""
+_ROUNDS = 6
+"""In which what registers gain by the rules comes to rest, where it does."""
 _SHORT = 32
 """Integers of fewer bits hold only a part of a counter."""
 
@@ -221,6 +227,56 @@ def objections(
     through that comes to its end, in order; chosen: the places in the body of what a launch decides about in which
     iterations it is executed.
     """
+    return _followed(
+        body, found, snapshots, exits, direct, open_registers, ended=ended, blocks=blocks, whole=whole, below=below,
+        passed=passed, chosen=chosen,
+    )[0]  # fmt: skip
+
+
+def is_read_modulo(
+    name: str, body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
+    direct: frozenset[str], open_registers: frozenset[str], carried: Collection[str], *, ended: bool,
+    blocks: Sequence[int], whole: Collection[int], below: frozenset[int], passed: Sequence[int], chosen: Collection[int],
+) -> bool:  # fmt: skip
+    """Whether an iteration does the same, and leaves the same in what it carries to the next one, where a register is
+    more by some small number: then it is read modulo that number alone. carried: what the loop's next iteration, or
+    what comes after it, reads; the others as of `objections`."""
+    seen = [_completed(each, body) for each in snapshots[-2:]]
+
+    def is_modulo(modulus: int) -> bool:
+        alone = replace(found, steps={name: modulus})
+        for _ in range(_ROUNDS):
+            against, gains = _followed(
+                body, alone, seen, exits, direct, open_registers, ended=ended, blocks=blocks, whole=whole,
+                below=below, passed=passed, chosen=chosen,
+            )  # fmt: skip
+            # What an iteration forgets gains by the rules, and nothing is known of it before.
+            forgotten = {each: gain for each, gain in gains.items() if gain and each not in carried}
+            steps: dict[str, Gain] = {**forgotten, name: modulus}
+            if steps == alone.steps:
+                return not against
+            alone = replace(found, steps=steps)
+        return False
+
+    return any(map(is_modulo, _MODULI))
+
+
+def _completed(snapshot: Snapshot, body: Sequence[Instruction]) -> Snapshot:
+    """What registers hold, and what those would that no iteration has written."""
+    found = dict(snapshot)
+    for item in body:
+        for name in _targets(item):
+            if name not in found and (values := _moved(item, found)) is not None:
+                found[name] = values
+    return found
+
+
+def _followed(
+    body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
+    direct: frozenset[str], open_registers: frozenset[str] | None, *, ended: bool, blocks: Sequence[int],
+    whole: Collection[int], below: frozenset[int], passed: Sequence[int], chosen: Collection[int],
+) -> tuple[tuple[Objection, ...], dict[str, Gain]]:  # fmt: skip
+    """Objections, and what the body's instructions make each register gain."""
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
     assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
@@ -283,7 +339,7 @@ def objections(
                     Objection(item, f"{name} gains {gains[name]} a period by the rules, {assumed[name]} in the run")
                 )
                 del assumed[name]
-    return tuple(problems)
+    return tuple(problems), gains
 
 
 def _is_before(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
@@ -474,12 +530,13 @@ def _is_global(item: Instruction, base: Register, snapshots: Sequence[Snapshot])
 
 
 def gain_after(
-    item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]
+    item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]], kept: Snapshot
 ) -> tuple[Gain, npt.NDArray[np.int64] | None] | str:
     """What the result of an instruction behind a loop gains with each period that the loop iterates more, and what it
     was in the run, where that is known; in words, why no rule says so. counters: the same of the registers that gain
-    anything."""
-    values: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
+    anything; kept: what others hold, as far as that is known."""
+    known: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
+    values = {**{name: value for name, value in kept.items() if name not in counters}, **known}
     try:
         return _gain(item, {name: gain for name, (gain, _) in counters.items()}, set(counters), [values]), _moved(
             item, values
@@ -497,18 +554,15 @@ def gain_of(operand: Operand, counters: Mapping[str, tuple[Gain, npt.NDArray[np.
 
 
 def _moved(item: Instruction, values: Snapshot) -> npt.NDArray[np.int64] | None:
-    """What a sum of a register and a constant is."""
-    match item.row, item.operands[1:]:
-        case "mov", (Register() as source,):
-            return held(values, source.name)
-        case "add", (Register() as source, Immediate(value)) | (Immediate(value), Register() as source):
-            before = held(values, source.name)
-            return None if before is None else before + value
-        case "sub", (Register() as source, Immediate(value)):
-            before = held(values, source.name)
-            return None if before is None else before - value
-        case _:
-            return None
+    """What an instruction gives, by lane, where everything that it reads is known."""
+    width = _width(item)
+    read = {name for operand in item.operands[1:] for name in _registers(operand)}
+    columns = {name: values_held.tolist() for name in read if (values_held := held(values, name)) is not None}
+    if item.guard is not None or not width or item.row == "cvt" or columns.keys() != read:
+        return None
+    lanes = [result_of(item, {name: column[lane] for name, column in columns.items()}) for lane in range(WARP_SIZE)]
+    known = [signed(each, width) for each in lanes if each is not None]
+    return np.array(known, np.int64) if len(known) == WARP_SIZE else None
 
 
 def _nearly_whole(gain: Fraction) -> Gain:
