@@ -10,8 +10,8 @@ written between the comparison and the sum. So only a sum is rewritten that stan
 that block has no other edge into it.
 
 Source: the inverse of what LLVM does in IndVarSimplify (`rewriteLoopExitValues`).
-Not handled: loops that end as the counter is no longer less; sums further behind; other instructions, which often compare
-the bound, and are better left as expressions of inputs.
+Not handled: loops that end as the counter is no longer less; sums further behind; other instructions, which often
+compare the bound, and are better left as expressions of inputs.
 Checked by: tests/machine/protocol/test_counted_ends.py.
 """
 

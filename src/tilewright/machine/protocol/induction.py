@@ -236,7 +236,8 @@ def objections(
 def is_read_modulo(
     name: str, body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
     direct: frozenset[str], open_registers: frozenset[str], carried: Collection[str], *, ended: bool,
-    blocks: Sequence[int], whole: Collection[int], below: frozenset[int], passed: Sequence[int], chosen: Collection[int],
+    blocks: Sequence[int], whole: Collection[int], below: frozenset[int], passed: Sequence[int],
+    chosen: Collection[int],
 ) -> bool:  # fmt: skip
     """Whether an iteration does the same, and leaves the same in what it carries to the next one, where a register is
     more by some small number: then it is read modulo that number alone. carried: what the loop's next iteration, or
