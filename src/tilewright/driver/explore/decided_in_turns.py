@@ -7,7 +7,8 @@ made shows what they leave together. So what each iteration decides by another e
 loop, or one inside it, iterates: each comparison in it that is not the same in all iterations is one of a counter with
 what bounds such a loop, or with a number more or less (`i + 2 < n`, where the loop ends at `max(n, 1)`). How that turns
 out near the end was seen after each number of iterations that stands for others. Anything else is a reason for unknown:
-a counter that meets another number, bits of a number, words of memory that each iteration reads anew.
+a counter that meets another number, bits of a number, words of memory that each iteration reads anew. Decisions that
+leave no trace (`branch_traces`) are none of these: where an element lies beyond an array, zero is stored in its place.
 
 Not handled: loops inside that iterate by another bound in each iteration. Source: bounded unrolling. Checked by:
 tests/coverage_attacks/test_successive_iterations.py.
@@ -29,10 +30,10 @@ from tilewright.machine.symbolic.expression import Applied, Input, Node, rendere
 
 def decided_in_turns(
     exploration: Exploration, chosen: Sequence[Tried], loops: Sequence[int], positions: Collection[int],
-    name: Callable[[Input], str],
+    lasting: Collection[int], name: Callable[[Input], str],
 ) -> list[Missing]:  # fmt: skip
     """Decisions of several iterations that may come together in loops that repeat themselves. positions: the
-    instructions of the protocol."""
+    instructions of the protocol; lasting: decisions that leave a trace."""
     flow = exploration.ways.flow
     decisions = Decisions(flow, chosen)
     # Of what no launch executes, it is asked elsewhere whether one may.
@@ -44,7 +45,7 @@ def decided_in_turns(
         for place, known in decisions.places.items():
             inside = flow.block_of[place[0]] in flow.loops[loop].blocks
             nodes = {each.node.number: each.node for each, _ in known.values() if each.kind != "value"}
-            if len(nodes) < 2 or not inside or decisions.about(place).isdisjoint(about):
+            if len(nodes) < 2 or not inside or place[0] not in lasting or decisions.about(place).isdisjoint(about):
                 continue
             parts = [set(parts_of(each)) for each in nodes.values()]
             always = set[Node].intersection(*parts)
