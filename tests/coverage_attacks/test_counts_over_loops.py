@@ -50,10 +50,14 @@ def _text(step: str, inner: str, behind: str) -> str:
     return hanging(_TILES.replace("STEP ", step).replace("INNER ", inner).replace("BEHIND ", behind), ("n", "m"))
 
 
+def _enough(_: exploration.Exploration) -> int:
+    return 600
+
+
 @pytest.fixture(autouse=True)
 def _long_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "ITERATIONS_MOST", 600)
-    monkeypatch.setattr(exploration.Exploration, "_enough_iterations", lambda _: 600)
+    monkeypatch.setattr(exploration.Exploration, "_enough_iterations", _enough)
 
 
 @pytest.mark.sample(4)
@@ -70,3 +74,40 @@ def test_a_count_that_does_not_follow_its_loops_is_never_proven(kernel: tuple[st
 def test_a_count_that_follows_its_loops_is_proven() -> None:
     report = checked(_text(_STEP, "", ""))
     assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
+
+
+_AHEAD = (
+    "mov.pred %p_bug, 0; @%p_other bra M; add.u32 %r_e, %r_n, -2; MOST mov.u32 %r_t, 0; "
+    "T: setp.ge.u32 %p_e, %r_t, %r_m; @%p_e bra M; mbarrier.init.shared::cta.b64 [%r_bar+16], 1; "
+    "mbarrier.init.shared::cta.b64 [%r_bar+24], 1; setp.gt.s32 %p_u, %r_n, 0; setp.gt.s32 %p_v, %r_n, 1; "
+    "@%p_u mbarrier.arrive.shared::cta.b64 _, [%r_bar+16]; @%p_v mbarrier.arrive.shared::cta.b64 _, [%r_bar+24]; "
+    "setp.lt.s32 %p_z, %r_n, 1; @%p_z bra D; mov.u32 %r_k, 0; "
+    "L: and.b32 %r_s, %r_k, 1; shr.u32 %r_q, %r_k, 1; and.b32 %r_p, %r_q, 1; mad.lo.u32 %r_a, %r_s, 8, %r_bar; "
+    "W: mbarrier.try_wait.parity.shared::cta.b64 %p_w, [%r_a+16], %r_p; @!%p_w bra W; "
+    "setp.lt.s32 %p_a, %r_k, %r_e; ASKS @%p_a mbarrier.arrive.shared::cta.b64 _, [%r_a+16]; "
+    "add.u32 %r_k, %r_k, 1; setp.ne.u32 %p_k, %r_k, %r_n; @%p_k bra L; "
+    "D: mbarrier.inval.shared::cta.b64 [%r_bar+16]; mbarrier.inval.shared::cta.b64 [%r_bar+24]; "
+    "add.u32 %r_t, %r_t, 1; bra T; M: mov.u32 %r_y, 0; "
+)
+_NOT_AHEAD = {
+    "no more than a number": ("min.s32 %r_e, %r_e, 100; ", "", {"n": 103, "m": 1, "o": 1}),
+    "but for a number": ("", "setp.ne.u32 %p_q, %r_n, 70; and.pred %p_a, %p_a, %p_q; ", {"n": 70, "m": 1, "o": 1}),
+    "where a flag says so": ("", "setp.ne.u32 %p_q, %r_o, 5; and.pred %p_a, %p_a, %p_q; ", {"n": 3, "m": 1, "o": 5}),
+}
+
+
+def _ahead(most: str, asks: str) -> str:
+    return hanging(_AHEAD.replace("MOST ", most).replace("ASKS ", asks), ("n", "m", "o"))
+
+
+@pytest.mark.parametrize(("most", "asks", "numbers"), _NOT_AHEAD.values(), ids=_NOT_AHEAD)
+def test_slots_that_are_not_always_filled_ahead_are_never_proven(most: str, asks: str, numbers: dict[str, int]) -> None:
+    launch = launch_from_json(launch_json(numbers, grid=1), "launch.json")
+    (known,) = check_text(_ahead(most, asks), "attack.ptx", launch=launch).kernels
+    assert known.verdict == "refuted"
+    assert checked(_ahead(most, asks)).verdict != "proven"
+
+
+def test_slots_that_are_filled_ahead_are_proven() -> None:
+    report = checked(_ahead("", ""))
+    assert report.verdict == "proven", report.reasons

@@ -105,8 +105,8 @@ def test_what_follows_the_end_of_the_loop_is_proven() -> None:
 
 
 _ROWS = (
-    "shl.b32 %r_own, %r_tid, 4;\nmov.u32 %r_slot, slots;\nadd.u32 %r_to, %r_slot, %r_own;\nxor.b32 %r_own, %r_own, 512;\n"
-    "add.u32 %r_from, %r_slot, %r_own;\nmov.u32 %r_zero, 0;\nmov.u32 %r_i, 0;\nLOOP:\n"
+    "shl.b32 %r_own, %r_tid, 4;\nmov.u32 %r_slot, slots;\nadd.u32 %r_to, %r_slot, %r_own;\n"
+    "xor.b32 %r_own, %r_own, 512;\nadd.u32 %r_from, %r_slot, %r_own;\nmov.u32 %r_zero, 0;\nmov.u32 %r_i, 0;\nLOOP:\n"
     "setp.ge.u32 %p_over, %r_i, %r_n;\n@%p_over bra OVER;\nadd.u32 %r_row, %r_tid, %r_i;\n"
     "setp.lt.u32 %p_in, %r_row, %r_m;\n@%p_in bra IN;\nst.shared.b32 [%r_to], %r_zero;\nbra.uni DONE;\nIN:\n@@DONE:\n"
     "bar.sync 0;\nld.shared.b32 %r_value, [%r_from];\nbar.sync 0;\nadd.u32 %r_i, %r_i, 1;\nbra LOOP;\nOVER:\n"

@@ -160,7 +160,7 @@ def _under(
             return [Missing(-1, f"{each.reason}, where {said}", ("counted", loop, place_of(decision)), Undecided)]
     if any(each.reason is None for each in shown):
         return []
-    stays = _stays(chosen, loop)
+    stays = stays_long(chosen, loop)
     key = "counted", loop, place_of(decision), decision.node.number, outcome, None if stays is None else stays.iteration
     reason = f"no launch tried iterates a loop often enough to show that it repeats itself where {said}"
 
@@ -186,7 +186,7 @@ def _decides(tried: Tried, decision: Condition, outcome: bytes) -> bool:
     )
 
 
-def _stays(chosen: Sequence[Tried], loop: int) -> Condition | None:
+def stays_long(chosen: Sequence[Tried], loop: int) -> Condition | None:
     """By what some launch stayed in a loop for long."""
     found: Mapping[int, Condition] = {
         each.iteration: each

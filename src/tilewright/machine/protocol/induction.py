@@ -50,6 +50,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +100,7 @@ class Repetition:
     period: int
     first: int
     last: int
-    steps: Mapping[str, Gain]
+    steps: dict[str, int]
 
 
 def repetition(snapshots: Sequence[Snapshot], registers: Sequence[str]) -> Repetition | None:
@@ -253,7 +254,8 @@ def is_read_modulo(
             )  # fmt: skip
             # What an iteration forgets gains by the rules, and nothing is known of it before.
             forgotten = {each: gain for each, gain in gains.items() if gain and each not in carried}
-            steps: dict[str, Gain] = {**forgotten, name: modulus}
+            # Between a product with a reciprocal and its shift a gain is a fraction.
+            steps = cast("dict[str, int]", {**forgotten, name: modulus})
             if steps == alone.steps:
                 return not against
             alone = replace(found, steps=steps)
