@@ -612,9 +612,11 @@ def _repeats(
     optional = at_choice(report.sliced, natural, places, chosen)
     passed = text.flow.passed(natural)
 
+    seen = found
+
     def read_modulo(name: str, carried: Collection[str]) -> bool:
         return is_read_modulo(
-            name, body, found, snapshots[1:], exits, direct, chosen, carried, ended=ended, blocks=blocks, whole=whole,
+            name, body, seen, snapshots[1:], exits, direct, chosen, carried, ended=ended, blocks=blocks, whole=whole,
             below=below, passed=passed, chosen=optional,
         )  # fmt: skip
 
