@@ -139,7 +139,7 @@ def cover(
             ),
             *_left_by_loops(exploration, every, lasting, span, loop_span),
             *counted_barriers(exploration, _clean(exploration), _recurring(exploration), name),
-            *decided_in_turns(exploration, _clean(exploration), _recurring(exploration), positions, name),
+            *decided_in_turns(exploration, _clean(exploration), _recurring(exploration), positions, lasting, name),
             *entered_inside(exploration, _clean(exploration), _recurring(exploration)),
         )
         fresh: dict[Input, int] | None = None

@@ -79,8 +79,11 @@ def counter_used_after(
                 flow.instructions[position].span, "how often it iterated is used in too many ways after it"
             )
         following = flow.blocks[flow.block_of[position]]
+        kept = dict(last) if following.begin == position and flow.block_of[position] in exits else {}
         for at in range(position, following.end):
-            after = behind.step(at, counters)
+            after = behind.step(at, counters, kept)
+            for name in report.sliced.text.facts[at].writes & kept.keys():
+                del kept[name]
             if isinstance(after, UsedAfter):
                 return after
             if flow.instructions[at].guard is not None and after is not counters:
@@ -102,8 +105,9 @@ class _Behind:
     steers: Steering
     followed: frozenset[str]
 
-    def step(self, at: int, counters: Counters) -> Counters | UsedAfter:
-        """What an instruction makes of counters; the same object where it changes nothing."""
+    def step(self, at: int, counters: Counters, kept: Snapshot) -> Counters | UsedAfter:
+        """What an instruction makes of counters; the same object where it changes nothing. kept: what registers hold
+        that nothing has written since the loop was left."""
         sliced = self.report.sliced
         facts, item = sliced.text.facts[at], sliced.text.flow.instructions[at]
         read = facts.reads & counters.keys()
@@ -122,7 +126,7 @@ class _Behind:
                     if not stay_as_apart(item, counters) and not self._with_inputs(item, counters):
                         return UsedAfter(item.span, "how often it iterated is compared after it")
                 elif facts.kind == "compute":
-                    found = gain_after(item, counters)
+                    found = gain_after(item, counters, kept)
                     if isinstance(found, str):
                         return UsedAfter(item.span, found)
                     if found[0]:

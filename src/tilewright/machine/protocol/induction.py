@@ -48,9 +48,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,7 @@ from tilewright.frontends.ptx.ast import (
     Vector,
 )
 from tilewright.machine.barrier.mbarrier import TOKEN_PHASE
+from tilewright.machine.core.lanes import WARP_SIZE
 from tilewright.machine.core.memory import FIRST_WINDOW, SHARED_WINDOW
 from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.protocol.counter_values import (
@@ -77,6 +79,16 @@ from tilewright.machine.protocol.counter_values import (
     check_range,
     held,
     value_of,
+)
+from tilewright.machine.protocol.few_states import result_of, signed
+from tilewright.machine.protocol.gain_arithmetic import (
+    field_gain,
+    fixed,
+    gain_above,
+    masked_gain,
+    nearly_whole,
+    product_gain,
+    quotient_gain,
 )
 from tilewright.machine.protocol.slice_operands import Role, facts_of
 
@@ -198,12 +210,14 @@ class Objection:
     reason: str
 
 
-_RECIPROCAL_ERROR = Fraction(1, 1 << 28)
-"""By how much of itself a quotient's gain may be wrong: reciprocals are rounded to 31 bits or more."""
 _BITS = re.compile(r"[busf]f?(\d+)(?:x\d)?")
 _FLOATING = re.compile(r"(?:f|bf|tf)\d+(?:x\d)?")
 _LOSES = re.compile(r"sat|cc|[busf]+\d+x\d")
 """What keeps a sum within bounds, leaves a carry in a flag, or drops it between the halves of a register."""
+_MODULI = (60, 48, 64, 56, 36, 40, 42, 44, 50, 52, 54, 58, 62, 34, 38, 46)
+"""Each number up to 32, and twice it, divides one of these: of rings, the number of stages, and with their phases."""
+_ROUNDS = 6
+"""In which what registers gain by the rules comes to rest, where it does."""
 _SHORT = 32
 """Integers of fewer bits hold only a part of a counter."""
 
@@ -225,6 +239,58 @@ def objections(
     through that comes to its end, in order; chosen: the places in the body of what a launch decides about in which
     iterations it is executed.
     """
+    return _followed(
+        body, found, snapshots, exits, direct, open_registers, ended=ended, blocks=blocks, whole=whole, below=below,
+        passed=passed, chosen=chosen,
+    )[0]  # fmt: skip
+
+
+def is_read_modulo(
+    name: str, body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
+    direct: frozenset[str], open_registers: frozenset[str], carried: Collection[str], *, ended: bool,
+    blocks: Sequence[int], whole: Collection[int], below: frozenset[int], passed: Sequence[int],
+    chosen: Collection[int],
+) -> bool:  # fmt: skip
+    """Whether an iteration does the same, and leaves the same in what it carries to the next one, where a register is
+    more by some small number: then it is read modulo that number alone. carried: what the loop's next iteration, or
+    what comes after it, reads; the others as of `objections`."""
+    seen = [_completed(each, body) for each in snapshots[-2:]]
+
+    def is_modulo(modulus: int) -> bool:
+        alone = replace(found, steps={name: modulus})
+        for _ in range(_ROUNDS):
+            against, gains = _followed(
+                body, alone, seen, exits, direct, open_registers, ended=ended, blocks=blocks, whole=whole,
+                below=below, passed=passed, chosen=chosen,
+            )  # fmt: skip
+            # What an iteration forgets gains by the rules, and nothing is known of it before.
+            forgotten = {each: gain for each, gain in gains.items() if gain and each not in carried}
+            # Between a product with a reciprocal and its shift a gain is a fraction.
+            steps = cast("dict[str, int]", {**forgotten, name: modulus})
+            if steps == alone.steps:
+                return not against
+            alone = replace(found, steps=steps)
+        return False
+
+    return any(map(is_modulo, _MODULI))
+
+
+def _completed(snapshot: Snapshot, body: Sequence[Instruction]) -> Snapshot:
+    """What registers hold, and what those would that no iteration has written."""
+    found = dict(snapshot)
+    for item in body:
+        for name in _targets(item):
+            if name not in found and (values := _moved(item, found)) is not None:
+                found[name] = values
+    return found
+
+
+def _followed(
+    body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
+    direct: frozenset[str], open_registers: frozenset[str] | None, *, ended: bool, blocks: Sequence[int],
+    whole: Collection[int], below: frozenset[int], passed: Sequence[int], chosen: Collection[int],
+) -> tuple[tuple[Objection, ...], dict[str, Gain]]:  # fmt: skip
+    """Objections, and what the body's instructions make each register gain."""
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
     assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
@@ -289,7 +355,7 @@ def objections(
                     Objection(item, f"{name} gains {gains[name]} a period by the rules, {assumed[name]} in the run")
                 )
                 del assumed[name]
-    return tuple(problems)
+    return tuple(problems), gains
 
 
 def _makers(body: Sequence[Instruction]) -> Counter[str]:
@@ -428,28 +494,28 @@ def _gain(
         case "selp", [one, other, 0] if one == other:
             return one
         case "mul" | "mad", [one, other, *rest] if "hi" not in item.modifiers:
-            return _product(item, one, other) + (rest[0] if rest else 0)
+            return product_gain(item, one, other) + (rest[0] if rest else 0)
         case "mul", [gain, 0] if "hi" in item.modifiers and _width(item) in (32, 64):
-            factor, width = _fixed(item.operands[2], "a factor"), _width(item)
+            factor, width = fixed(item.operands[2], "a factor"), _width(item)
             unsigned = f"u{width}" in item.modifiers
-            return _nearly_whole(Fraction(gain * (factor % (1 << width) if unsigned else factor), 1 << width))
+            return nearly_whole(Fraction(gain * (factor % (1 << width) if unsigned else factor), 1 << width))
         case "shl", [gain, 0]:
-            return gain * (1 << _fixed(item.operands[2], "a shift"))
+            return gain * (1 << fixed(item.operands[2], "a shift"))
         case "shr", [gain, 0] if _takes_the_sign(item):
             return _sign(item, gain, snapshots)
         case "shr", [gain, 0]:
-            return _quotient(gain, 1 << _fixed(item.operands[2], "a shift"))
+            return quotient_gain(gain, 1 << fixed(item.operands[2], "a shift"))
         case "div", [gain, 0]:
-            return _quotient(gain, _fixed(item.operands[2], "a divisor"))
+            return quotient_gain(gain, fixed(item.operands[2], "a divisor"))
         case "rem", [gain, 0]:
-            _quotient(gain, _fixed(item.operands[2], "a divisor"))
+            quotient_gain(gain, fixed(item.operands[2], "a divisor"))
             return 0
         case "and", [gain, 0]:
-            return _masked(gain, _fixed(item.operands[2], "a mask"))
+            return masked_gain(gain, fixed(item.operands[2], "a mask"))
         case "or" | "xor", [gain, 0]:
-            return _below_gain(gain, _fixed(item.operands[2], "bits"))
+            return gain_above(gain, fixed(item.operands[2], "bits"))
         case "bfe", [gain, 0, 0]:
-            return _field(gain, *(_fixed(operand, "a bit field") for operand in item.operands[2:]))
+            return field_gain(gain, *(fixed(operand, "a bit field") for operand in item.operands[2:]))
         case _:
             raise Inexact(f"no rule says what {item.opcode} of a counter gains")
 
@@ -467,7 +533,7 @@ def _check_all_bits(
     if width < _SHORT:
         raise Inexact(f"{item.opcode} reads {width} bits of a counter")
     if item.row == "bfe" or (item.row == "rem" and _is_power_of_two(item.operands[2])):
-        return  # of low bits: `_field` and `_quotient` see to that
+        return  # of low bits: `field_gain` and `quotient_gain` see to that
     for operand, gain in zip(item.operands[1:], sources, strict=False):
         if gain and any(name in scaled and held(snapshots[-1], name) is None for name in _registers(operand)):
             raise Inexact(f"{item.opcode} reads a counter whose upper bits are shifted out")
@@ -492,7 +558,7 @@ def _converted(
         raise Inexact(f"no rule says what {item.opcode} of a counter gains")
     to, of = widths
     if min(to, of) < _SHORT:
-        return _masked(gain, (1 << min(to, of)) - 1)
+        return masked_gain(gain, (1 << min(to, of)) - 1)
     if to > of:
         unsigned = _is_unsigned(item.modifiers[-1:])
         check_range(item.operands[1], gain, of, snapshots, makers, unsigned=unsigned, behind=behind)
@@ -522,12 +588,13 @@ def _is_global(item: Instruction, base: Register, snapshots: Sequence[Snapshot])
 
 
 def gain_after(
-    item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]
+    item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]], kept: Snapshot
 ) -> tuple[Gain, npt.NDArray[np.int64] | None] | str:
     """What the result of an instruction behind a loop gains with each period that the loop iterates more, and what it
     was in the run, where that is known; in words, why no rule says so. counters: the same of the registers that gain
-    anything."""
-    values: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
+    anything; kept: what others hold, as far as that is known."""
+    known: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
+    values = {**{name: value for name, value in kept.items() if name not in counters}, **known}
     try:
         gains, makers = {name: gain for name, (gain, _) in counters.items()}, dict.fromkeys(counters, 1)
         return _gain(item, gains, makers, [values], behind=True), _moved(item, values)
@@ -560,25 +627,15 @@ def _check_compared(
 
 
 def _moved(item: Instruction, values: Snapshot) -> npt.NDArray[np.int64] | None:
-    """What a sum of a register and a constant is."""
-    match item.row, item.operands[1:]:
-        case "mov", (Register() as source,):
-            return held(values, source.name)
-        case "add", (Register() as source, Immediate(value)) | (Immediate(value), Register() as source):
-            before = held(values, source.name)
-            return None if before is None else before + value
-        case "sub", (Register() as source, Immediate(value)):
-            before = held(values, source.name)
-            return None if before is None else before - value
-        case _:
-            return None
-
-
-def _nearly_whole(gain: Fraction) -> Gain:
-    """Division by a constant is compiled to the high half of a product with a rounded reciprocal, and perhaps a shift.
-    It is exact where compilers use it, so a gain that is whole but for the reciprocal's rounding is whole."""
-    whole = round(gain)
-    return whole if abs(gain - whole) <= abs(whole) * _RECIPROCAL_ERROR else gain
+    """What an instruction gives, by lane, where everything that it reads is known."""
+    width = _width(item)
+    read = {name for operand in item.operands[1:] for name in _registers(operand)}
+    columns = {name: values_held.tolist() for name in read if (values_held := held(values, name)) is not None}
+    if item.guard is not None or not width or item.row == "cvt" or columns.keys() != read:
+        return None
+    lanes = [result_of(item, {name: column[lane] for name, column in columns.items()}) for lane in range(WARP_SIZE)]
+    known = [signed(each, width) for each in lanes if each is not None]
+    return np.array(known, np.int64) if len(known) == WARP_SIZE else None
 
 
 def _takes_the_sign(item: Instruction) -> bool:
@@ -592,58 +649,6 @@ def _sign(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
     if (gain > 0 and (values >= 0).all()) or (gain < 0 and (values < 0).all()):
         return 0
     raise Inexact("the sign of a counter that approaches zero")
-
-
-def _product(item: Instruction, one: Gain, other: Gain) -> Gain:
-    if not one and not other:
-        return 0
-    if one and other:
-        raise Inexact("a product of two counters")
-    factor = item.operands[2] if one else item.operands[1]
-    return (one or other) * _fixed(factor, "a factor")
-
-
-def _quotient(gain: Gain, divisor: int) -> Gain:
-    if isinstance(gain, Fraction) and divisor > 0:
-        whole = _nearly_whole(gain / divisor)
-        if isinstance(whole, int):
-            return whole
-    if divisor <= 0 or gain % divisor:
-        raise Inexact(f"a counter that gains {gain} a period is divided by {divisor}")
-    return int(gain) // divisor
-
-
-def _masked(gain: Gain, mask: int) -> Gain:
-    if mask >= 0:
-        if gain % (1 << mask.bit_length()):
-            raise Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
-        return 0
-    low = ~mask
-    if low & (low + 1) or gain % (low + 1):
-        raise Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
-    return gain
-
-
-def _below_gain(gain: Gain, bits: int) -> Gain:
-    """Bits that are set or turned over below all that a gain moves leave it as it is."""
-    if not isinstance(gain, int) or not 0 <= bits < gain & -gain:
-        raise Inexact(f"bits {bits:#x} of a counter that gains {gain} a period are set or turned over")
-    return gain
-
-
-def _field(gain: Gain, position: int, length: int) -> Gain:
-    """Bits `position` to `position + length` - 1 return with a gain of a multiple of the bit above (PTX ISA, bfe: only
-    the low 8 bits of both numbers count)."""
-    above = (position & 0xFF) + (length & 0xFF)
-    if gain % (1 << above):
-        raise Inexact(f"bits below {above} are taken from a counter that gains {gain} a period")
-    return 0
-
-
-def _fixed(operand: Operand, what: str) -> int:
-    if not isinstance(operand, Immediate):
-        raise Inexact(f"{what} that is no constant")
-    return operand.value
 
 
 def _gain_of(operand: Operand, gains: Mapping[str, Gain]) -> Gain:
