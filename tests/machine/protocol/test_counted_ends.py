@@ -22,9 +22,14 @@ _TEXT = """.version 8.6
     mov.u32 %r1, 0;
     mov.u32 %r3, 0;
     {before}
+TOP:
+    mov.u32 %r1, 0;
 HEAD:
     add.u32 %r1, %r1, 1;
     {code}
+    setp.lt.u32 %p8, %r3, %r5;
+    @%p8 bra {again};
+END:
     ret;
 }}
 """
@@ -33,9 +38,9 @@ _EQUAL = "setp.eq.b32 %p1, %r2, %r1;\n@%p1 bra OUT;\nbra.uni HEAD;\nOUT:\n"
 _SUM = "add.u32 %r3, %r3, %r2;\n"
 
 
-def sums(code: str, before: str = "") -> list[list[str]]:
+def sums(code: str, before: str = "", again: str = "TOP") -> list[list[str]]:
     """The registers that each sum behind the loop reads, as it was rewritten."""
-    kernel = read(_TEXT.format(code=code, before=before), "k.ptx").kernels[0]
+    kernel = read(_TEXT.format(code=code, before=before, again=again), "k.ptx").kernels[0]
     rewritten = with_counted_ends(kernel, flow_of(kernel))
     assert [type(each) for each in rewritten.body] == [type(each) for each in kernel.body]
     found = [each for each in rewritten.body if isinstance(each, Instruction) and each.row == "add"][1:]
@@ -84,3 +89,8 @@ def test_what_is_not_known_to_be_equal_stays(code: str) -> None:
 def test_a_block_that_others_lead_to_stays() -> None:
     skips = "setp.eq.u32 %p2, %r2, 0;\n@%p2 bra OUT;"
     assert sums(_EQUAL + _SUM, skips) == [["%r3", "%r2"]]
+
+
+def test_a_sum_that_no_loop_comes_to_again_stays_an_expression_of_inputs() -> None:
+    assert sums(_NOT_EQUAL + _SUM, again="END") == [["%r3", "%r2"]]
+    assert sums(_NOT_EQUAL + "add.u32 %r6, %r4, %r2;\n") == [["%r4", "%r2"]]

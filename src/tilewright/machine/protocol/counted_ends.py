@@ -5,6 +5,9 @@ ends as `k == n`, a compiler writes `c = c + n` instead. A run then holds an exp
 how often the loop iterated, and each further loop makes it another one. Written with the counter again, the run holds
 a number that follows from the loops that were gone through, as in a kernel that counts in the loop itself.
 
+So sums are rewritten that loops outside come to again, and that add to what those loops write. Another sum with a bound
+is better left as an expression of inputs, for which launches can be solved.
+
 That is exact. A lane takes the edge out of the loop only where its comparison came out equal, and neither register is
 written between the comparison and the sum. So only a sum is rewritten that stands in the block behind that edge, and
 that block has no other edge into it.
@@ -31,7 +34,9 @@ def with_counted_ends(kernel: Kernel, flow: Flow) -> Kernel:
     changed: dict[int, Instruction] = {}
     for loop in flow.loops:
         for test, behind in _ends_as_equal(flow, loop):
-            changed.update(_rewritten(flow, loop, test, behind))
+            around = [each.blocks for each in flow.loops if each is not loop and behind in each.blocks]
+            counted = {name for blocks in around for name in _written(flow, blocks)}
+            changed.update(_rewritten(flow, loop, test, flow.blocks[behind], counted))
     if not changed:
         return kernel
     body: list[Instruction | Label] = []
@@ -45,9 +50,9 @@ def with_counted_ends(kernel: Kernel, flow: Flow) -> Kernel:
     return replace(kernel, body=tuple(body))
 
 
-def _ends_as_equal(flow: Flow, loop: NaturalLoop) -> Iterator[tuple[Instruction, Block]]:
-    """The comparisons after which a loop is left where they come out equal, each with the block that is come to then,
-    and in no other way."""
+def _ends_as_equal(flow: Flow, loop: NaturalLoop) -> Iterator[tuple[Instruction, int]]:
+    """The comparisons after which a loop is left where they come out equal, each with the number of the block that is
+    come to then, and in no other way."""
     for number in loop.blocks:
         block = flow.blocks[number]
         leaving = [each for each in block.successors if each not in loop.blocks]
@@ -61,7 +66,7 @@ def _ends_as_equal(flow: Flow, loop: NaturalLoop) -> Iterator[tuple[Instruction,
         falls_out = flow.block_of[block.end] == leaving[0]
         leaves_where_it_holds = falls_out == last.guard.negated
         if test.modifiers[0] == ("eq" if leaves_where_it_holds else "ne"):
-            yield test, behind
+            yield test, leaving[0]
 
 
 def _test(flow: Flow, block: Block, predicate: str) -> Instruction | None:
@@ -79,10 +84,16 @@ def _test(flow: Flow, block: Block, predicate: str) -> Instruction | None:
     return None
 
 
-def _rewritten(flow: Flow, loop: NaturalLoop, test: Instruction, behind: Block) -> dict[int, Instruction]:
-    """The sums in a block with a bound in them, by position, with the counter in its place."""
+def _written(flow: Flow, blocks: frozenset[int]) -> set[str]:
+    return {name for at in flow.positions(blocks) for name in facts_of(flow.instructions[at]).writes}
+
+
+def _rewritten(
+    flow: Flow, loop: NaturalLoop, test: Instruction, behind: Block, counted: set[str]
+) -> dict[int, Instruction]:
+    """The sums in a block of a bound and one of the registers `counted`, by position, with the counter in its place."""
     one, other = (each.name for each in test.operands[1:] if isinstance(each, Register))
-    inside = {name for at in flow.positions(loop.blocks) for name in facts_of(flow.instructions[at]).writes}
+    inside = _written(flow, loop.blocks)
     if (one in inside) == (other in inside):
         return {}
     counter, bound = (one, other) if one in inside else (other, one)
@@ -90,12 +101,17 @@ def _rewritten(flow: Flow, loop: NaturalLoop, test: Instruction, behind: Block) 
     for at in range(behind.begin, behind.end):
         item = flow.instructions[at]
         is_sum = item.row == "add" and len(item.modifiers) == 1 and len(item.operands) == 3
-        if is_sum and _bits(item) == _bits(test) and Register(bound) in item.operands[1:]:
+        if is_sum and _bits(item) == _bits(test) and _is_counted(item, bound, counted):
             sides = (Register(counter) if each == Register(bound) else each for each in item.operands[1:])
             found[at] = replace(item, operands=(item.operands[0], *sides))
         if not {counter, bound}.isdisjoint(facts_of(item).writes):
             break
     return found
+
+
+def _is_counted(item: Instruction, bound: str, counted: set[str]) -> bool:
+    names = [each.name for each in item.operands[1:] if isinstance(each, Register)]
+    return bound in names and any(name in counted for name in names if name != bound)
 
 
 def _bits(item: Instruction) -> int:
