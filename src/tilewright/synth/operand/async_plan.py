@@ -10,20 +10,9 @@ Checked by: tests/synth/operand/test_async_plan.py.
 
 from __future__ import annotations
 
-from tilewright.ir.decisions import DEFERRED_ARRIVALS, AsyncPlan, OperandDecision, StoreDecision
+from tilewright.ir.decisions import DEFERRED_ARRIVALS, AsyncPlan, StoreDecision
 
-TRANSACTIONS = "mbarrier transactions"
 GROUPS = "bulk groups"
-
-
-def plan_load(operand: OperandDecision, extent: int, depth: int, issuers: int, stages: int) -> AsyncPlan:
-    """The loads that fill one slot with `extent` by `depth` elements of an operand, shared by `issuers` CTAs."""
-    map_ = operand.map.tensor_map()
-    box_bytes = map_.box_bytes
-    stage_bytes = extent * depth * map_.element.bytes
-    boxes = stage_bytes // (box_bytes * issuers)
-    mechanism = DEFERRED_ARRIVALS if operand.piece_bytes else TRANSACTIONS
-    return AsyncPlan(operand.buffer, "load", mechanism, box_bytes, boxes, issuers, stage_bytes, stages, 0)
 
 
 def plan_store(store: StoreDecision, slots: int, chunks: int) -> AsyncPlan:
