@@ -32,36 +32,6 @@ RUN_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class OperandDecision:
-    """One side of the dot, as the tensor core will read it.
-
-    side: "left" or "right" in the program. buffer: the parameter it is copied from, or the workspace it is first
-    materialized in. major: "K" if the contracted axis is contiguous, else "MN". outer_shift: elements added to its
-    outer coordinate. piece_bytes: 0 if the copy engine brings it, by the map; else threads copy it in pieces of so many
-    bytes (`ir.ac.async_copy`), and the map only says where it lies and which boxes are copied. read_once: 1 if no byte
-    is expected to be read a second time, so that the L2 cache need not keep any.
-    """
-
-    side: str
-    buffer: str
-    materialized: int
-    major: str
-    map: MapDecision
-    outer_shift: int
-    piece_bytes: int = 0
-    read_once: int = 0
-
-    @property
-    def outer_box(self) -> int:
-        """Elements of the outer axis that a box brings."""
-        return self.map.box[1 if self.major == "K" else 0]
-
-    def loaded_extent(self, extent: int) -> int:
-        """Elements of the outer axis that boxes bring where `extent` are needed: MN-major boxes are one span wide."""
-        return extent if self.major == "K" else -(-extent // self.map.box[0]) * self.map.box[0]
-
-
-@dataclass(frozen=True, slots=True)
 class ElementwiseDecisions:
     """A program without dot: `ctas` CTAs of `threads` threads share the points of the grid. transpose: one, if loads
     run along another axis than stores, so that warps turn tiles. rows: one, if points are folded along an axis. order:
@@ -87,7 +57,6 @@ _CLASSES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         MapDecision,
-        OperandDecision,
         StoreDecision,
         AsyncPlan,
         GroupDecision,

@@ -182,7 +182,7 @@ def _judge_instance(
     lost = {buffer.name for buffer in plan.buffers if buffer.role == "output"} & handed - whole
     if lost:
         return Unknown((f"whether every element of {min(lost)} is written, which is handed over, is not known",))
-    held = {buffer.name for buffer in plan.buffers if buffer.role == "input"} & handed
+    held = handed & {buffer.name for buffer in plan.buffers if buffer.role == "input"}
     arrays = placed_arrays(the_program(instance), sums)
     misplaced = _misplaced(large, program, plan.launches[-1], arrays) if places else ()
     if isinstance(misplaced, str):
