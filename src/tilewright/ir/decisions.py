@@ -25,8 +25,6 @@ from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
 
 ROWS_BYTES = 8192
 """Shared memory of a warpgroup whose warps store along rows: 16 rows of 128 bytes for each of four warps."""
-DEFERRED_ARRIVALS = "deferred arrivals"
-"""How copies by threads complete: each thread's arrival on the slot's full barrier waits for its own copies."""
 RUN_BYTES = 16
 """What one thread copies at once into a workspace: a vector access of 128 bits. Rows there are multiples of it."""
 

@@ -74,7 +74,7 @@ def is_supported(program: tile.ProgramOp, target: Target) -> bool:
 
 
 def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Operation, str, str]]:
-    """Loops over products that are no plain sums (`streaming.loop_products`) are lowered to registers alone."""
+    """Loops over products that are no walks (`streaming.loop_products`)."""
     if target.supports("tensor_memory"):
         for dot in dots(program):
             yield (

@@ -1,6 +1,6 @@
 """How long does a decided product take, in microseconds, from the end of the launch before to its own end?
 
-One closed form for every configuration of a pipeline, or of a walk that sums (`synth.cost.product_kernel`): large tiles
+One closed form for every configuration of a walk that sums (`synth.cost.product_kernel`): large tiles
 shared or alternate, thin products, splits, few stages. A CTA's slice of the contracted axis takes the longest of
 
 - multiplying it, at the tensor cores' rate or at that of the shared memory that they read;

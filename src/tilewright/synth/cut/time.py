@@ -2,7 +2,7 @@
 
 One estimate for every kind of program, in one unit, so that sequences of kernels compare with a single kernel:
 
-- a pipeline takes what `synth.cost.time_model` says, and what copying operands before it moves;
+- a walk that only sums takes what `synth.cost.time_model` says;
 - threads that fold rows or compute elements move bytes, each array once, and once more for every further walk, at the
   device memory's rate or, where few multiprocessors have work, at what those get from the L2 cache;
 - a walk along an axis by tiles takes, for each of its tiles, its products and what threads compute of their results,
@@ -12,7 +12,7 @@ One estimate for every kind of program, in one unit, so that sequences of kernel
 
 Against an H200 (`python -m bench fused`): sequences of a product and rows take 0.99 to 1.06 of their estimate, split
 attention of one query 0.83 to 1.02, attention 0.95 to 1.2, walks whose consumers compute an operand or are alone up to
-2.0, so that a single kernel is rather kept than cut. Not handled: clocks that fall under load but for pipelines, arrays
+2.0, so that a single kernel is rather kept than cut. Not handled: clocks that fall under load but for sums, arrays
 that stay in the L2 cache from one kernel to the next. It chooses nothing by itself.
 Checked by: tests/synth/cut/test_time.py.
 """

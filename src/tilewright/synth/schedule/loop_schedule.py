@@ -1,4 +1,4 @@
-"""How do the turns of a decided pipeline overlap: how many slots does its ring need, and when are they released?
+"""How do the iterations of a decided loop overlap: how many slots does its ring need, and when are they released?
 
 The decided tile is described as a loop's body, becomes a task graph of a producer and of consumers, and is scheduled.
 Consumers that share a tile are one stream, since the slots that they share keep them together; but where each waits for
@@ -96,7 +96,7 @@ def loop_body(name: str, shape: LoopShape, slots_max: int, release_distance: int
 
 @dataclass(frozen=True, slots=True)
 class ScheduledLoop:
-    """The loop of a pipeline with one release distance. prices: in cycles of the whole loop, of every distance that was
+    """The loop over slots with one release distance. prices: in cycles of the whole loop, of every distance that was
     scheduled."""
 
     release_distance: int
@@ -146,7 +146,7 @@ def schedule_loop(
 
 
 def distance_of(graph: TaskGraph) -> int:
-    """Products late that the graph of a pipeline's loop has slots released. Raises TilewrightError for a graph with
+    """Products late that the graph of a loop has slots released. Raises TilewrightError for a graph with
     releases at several distances, or without one."""
     late = {
         edge.distance

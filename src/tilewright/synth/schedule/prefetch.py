@@ -33,18 +33,17 @@ def prefetched_slices(
     slices: int,
     wanted: Wanted,
     *,
-    by_maps: bool = True,
     beside: bool = False,
 ) -> tuple[int, int]:
     """(slices, 1 if of the columns' operand and 0 if of the rows'): of the operand of more elements.
 
     maps: dimensions of the maps of the operand of the rows, of that of the columns, then of more of the columns.
-    slices: of one tile. by_maps: whether the arrays themselves are brought by these. beside: whether there is room for
+    slices: of one tile. beside: whether there is room for
     this launch's CTAs while those of the one before still run. Raises TilewrightError for a wish out of range.
     """
     if wanted.prefetch is not None and not 0 <= wanted.prefetch <= _MOST_SLICES:
         raise TilewrightError(f"{wanted.prefetch} slices cannot be asked for", remedy=f"use 0 to {_MOST_SLICES}")
-    plain = by_maps and all(len(dims) == 2 for dims in maps)
+    plain = all(len(dims) == 2 for dims in maps)
     if not plain or wanted.programmatic is False:
         return 0, 0
     rows, columns = (math.prod(dims) for dims in maps[:2])

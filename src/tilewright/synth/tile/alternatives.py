@@ -5,7 +5,7 @@ Each model that is asked for a product (`synth.tile.few_rows`, `long_sum`, `thin
 of each alternate, since their estimates were fitted apart; of tiles that differ in their columns alone, two are taken.
 What is yielded may still be refused where decisions are made, as any request may.
 
-Not handled: groups of rows, operands computed in registers, programs without a product of the pipeline's kind; depths
+Not handled: groups of rows, operands computed in registers, programs that do more than sum products; depths
 of the ring, clusters that share loads, orders of tiles. Checked by: tests/tune/test_candidates.py.
 """
 
