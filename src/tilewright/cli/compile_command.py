@@ -146,11 +146,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _has_tile(decisions: Decisions) -> bool:
     """Whether a kernel multiplies by tiles of rows and columns, out of one ring."""
     from tilewright.ir.cascade import CascadeDecisions
-    from tilewright.ir.decisions import PipelineDecisions
 
-    if isinstance(decisions, CascadeDecisions):
-        return any(slot.joined for slot in decisions.slots)
-    return isinstance(decisions, PipelineDecisions)
+    return isinstance(decisions, CascadeDecisions) and any(slot.joined for slot in decisions.slots)
 
 
 def _require_free(arguments: argparse.Namespace) -> None:

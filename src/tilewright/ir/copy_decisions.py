@@ -1,6 +1,6 @@
 """How copies go through tensor maps: a map itself, how a stored tensor leaves, how the copies complete.
 
-Parts of what is decided about products and about walks alike (`ir.decisions`, `ir.cascade`). Checked by:
+Parts of what is decided about a walk (`ir.cascade`). Checked by:
 tests/synth/test_decide.py, tests/synth/operand/test_async_plan.py.
 """
 
@@ -88,11 +88,9 @@ class StoreDecision:
 class AsyncPlan:
     """How the copies through one tensor map complete.
 
-    buffer: what is copied from or to. direction: "load" completes by `mechanism` "mbarrier transactions", the bytes
-    being announced to the slot's full barrier, or by "deferred arrivals" of the threads that copy; "store" by "bulk
-    groups", one to a box. boxes of box_bytes are issued in each of `stages` slots by each of `issuers` CTAs, which
-    makes stage_bytes in all. pending: groups that may still be reading their slots when the next one is filled (0 for
-    loads, whose slots are freed by barriers).
+    buffer: what is copied to. direction: "store", by `mechanism` "bulk groups", one to a box. boxes of box_bytes are
+    issued in each of `stages` slots by each of `issuers` CTAs, which makes stage_bytes in all. pending: groups that may
+    still be reading their slots when the next one is filled.
     """
 
     buffer: str

@@ -18,8 +18,8 @@ from tilewright.base.size import Range, Size
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import TensorMemoryOp
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import MapDecision, PipelineDecisions
-from tilewright.ir.sizes import ranges_attr, size_array, size_attr
+from tilewright.ir.decisions import MapDecision
+from tilewright.ir.sizes import ranges_attr, size_array
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
 
 INDEX = ac.IndexType()
@@ -177,43 +177,10 @@ def wait_for_launch_before(build: Build) -> None:
     build.add(ac.GridReleaseOp.create())
 
 
-def order_properties(d: PipelineDecisions | CascadeDecisions) -> dict[str, Attribute]:
+def order_properties(d: CascadeDecisions) -> dict[str, Attribute]:
     """In which order tiles are taken; see `ir.tile.order`."""
     order: dict[str, Attribute] = {} if d.tile_order == "grouped" else {"order": StringAttr(d.tile_order)}
     return {"raster_group": IntAttr(d.raster_group), **order}
-
-
-def first_tile_property(d: PipelineDecisions) -> dict[str, Attribute]:
-    """Of loops over whole tiles, where others are streamed."""
-    return {"first_tile": IntAttr(d.streamed)} if d.streamed else {}
-
-
-def tiles_loop(
-    build: Build,
-    d: PipelineDecisions,
-    counts: tuple[Size, Size],
-    carried: Sequence[SSAValue],
-    matrices: int | None = None,
-) -> tuple[Build, Block, ac.TilesOp]:
-    """matrices: how many there are, where there is a batch; then the block has their index too."""
-    indices = ac.TILE_INDICES + (matrices is not None)
-    block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
-    batch: dict[str, Attribute] = {} if matrices is None else {"batch": int_array([matrices])}
-    op = ac.TilesOp.create(
-        operands=list(carried),
-        result_types=[value.type for value in carried],
-        properties={
-            "symbol": StringAttr("tiles"),
-            "tiles_m": size_attr(counts[0]),
-            "tiles_n": size_attr(counts[1]),
-            **order_properties(d),
-            **first_tile_property(d),
-            **batch,
-        },
-        regions=[Region(block)],
-    )
-    build.add(op)
-    return build.inside(block), block, op
 
 
 def counted_loop(

@@ -9,35 +9,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.ir.tile.facts import index_offset, loops
+from tilewright.ir.tile.facts import index_offset
 from tilewright.ir.tile.gather import Direct, GatherOp, Remainder, Table, Where
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import Build, affine
 
 _SCALAR = ac.ScalarType()
-
-
-@dataclass(frozen=True, slots=True)
-class Accumulated:
-    """The accumulator's axes and the size of one unit's part of it. paired: tensors that are read two columns at a
-    time."""
-
-    rows: str
-    columns: str
-    m: int
-    n: int
-    paired: frozenset[SSAValue] = frozenset()
 
 
 def loads_in(value: SSAValue) -> list[tile.LoadOp]:
@@ -240,74 +226,3 @@ def position(build: Build, op: tile.PositionOp, places: Mapping[str, SSAValue]) 
     """An index as a number, at the point `places`."""
     index = _index_at(build, op.index, places)
     return build.value(ac.IndexNumberOp.create(operands=[index], result_types=[_SCALAR]))
-
-
-def fragment_body(
-    build: Build,
-    value: SSAValue,
-    accumulator: SSAValue,
-    shape: Accumulated,
-    origin: tuple[SSAValue, SSAValue],
-    sources: dict[SSAValue, SSAValue],
-    program: tile.ProgramOp,
-    ahead: Mapping[tile.LoadOp, SSAValue],
-) -> SSAValue:
-    """A map over the accumulator that computes the expression `value`, with its loads as fragments.
-
-    origin: row and column of the unit's first element; sources: the global array of each tensor that it loads; ahead:
-    the fragments of loads made before.
-    """
-    loads = loads_in(value)
-    fragments = [
-        ahead[load] if load in ahead else fragment_of(build, load, shape, origin, sources, ahead=False)
-        for load in loads
-    ]
-    body = Block(arg_types=[_SCALAR] * (1 + len(loads)))
-    inner = build.inside(body)
-    leaves: dict[SSAValue, SSAValue] = {
-        load.result: argument for load, argument in zip(loads, body.args[1:], strict=True)
-    }
-    for loop in loops(program):
-        for initial, output in zip(loop.carried, loop.outputs, strict=True):
-            start = initial.owner
-            total: SSAValue = body.args[0]
-            if isinstance(start, tile.FullOp) and start.value.value.data != 0.0:
-                total = scalar_function(inner, "add", total, constant(inner, start.value.value.data))
-            leaves[output] = total
-    result = point_value(inner, unrounded(value), leaves)
-    inner.add(ac.YieldOp.create(operands=[result]))
-    element = value_type(value).element_kind
-    kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr("mn"), StringAttr(element.value))
-    return build.value(ac.MapOp.create(operands=[accumulator, *fragments], result_types=[kind], regions=[Region(body)]))
-
-
-def fragment_of(
-    build: Build,
-    load: tile.LoadOp,
-    shape: Accumulated,
-    origin: tuple[SSAValue, SSAValue],
-    sources: dict[SSAValue, SSAValue],
-    *,
-    ahead: bool,
-) -> SSAValue:
-    """A load at the accumulator's places. ahead: into registers at once, not where the numbers are used."""
-    tensor = tensor_type(load.tensor)
-    letters = {shape.rows: "m", shape.columns: "n"}
-    # An axis of groups is none of the accumulator's: the array has the rows of all groups in one line.
-    indices = zip(tensor.axis_names, load.indices, strict=True)
-    kept = [(letters[base_axis(axis)], index) for axis, index in indices if base_axis(axis) in letters]
-    axes = "".join(letter for letter, _ in kept)
-    sizes = [block_size(axis) for axis in tensor.axis_names if base_axis(axis) in letters]
-    places = dict(zip("mn", origin, strict=True))
-    for letter, index in kept:
-        shift = index_offset(index)
-        if shift:
-            places[letter] = affine(build, [(places[letter], 1)], shift)
-    kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr(axes), StringAttr(tensor.element_kind.value))
-    properties: dict[str, Attribute] = {"ahead": IntAttr(1)} if ahead else {}
-    if load.tensor in shape.paired:
-        properties["pairs"] = IntAttr(1)
-    if max(sizes, default=1) > 1:
-        properties["blocks"] = int_array(sizes)
-    operands = [sources[load.tensor], places["m"], places["n"]]
-    return build.value(ac.FragmentLoadOp.create(operands=operands, properties=properties, result_types=[kind]))

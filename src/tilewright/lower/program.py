@@ -1,4 +1,4 @@
-"""What the lowering asks of a decided program: its sources as arrays, its tiles, its slots."""
+"""What the lowering asks of a decided program: its sources as arrays, their extents, and those of its maps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.size import Size, ceil_div, settled
-from tilewright.ir.decisions import MapDecision, PipelineDecisions
+from tilewright.base.size import Size
+from tilewright.ir.decisions import MapDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.types import tensor_type
 
@@ -23,17 +23,7 @@ def sources_of(program: tile.ProgramOp, arrays: dict[str, SSAValue]) -> dict[SSA
 
 
 Counts: TypeAlias = tuple[Size, Size, int]
-"""Of tiles along rows and columns, and of slices of the contracted axis, or of matrices."""
-
-
-def tile_counts(program: tile.ProgramOp, decisions: PipelineDecisions) -> Counts:
-    """Tiles along rows and columns, and slices of the contracted axis for each CTA that shares a tile."""
-    sizes, ranges = program.sizes, program.run_time
-    return (
-        settled(ceil_div(sizes[decisions.rows], decisions.row_step), ranges),
-        settled(ceil_div(sizes[decisions.columns], decisions.column_step), ranges),
-        -(-program.extents[decisions.contracted] // (decisions.tile_k * decisions.shares)),
-    )
+"""Of tiles along rows and columns, and of matrices."""
 
 
 def shape_of(program: tile.ProgramOp, parameter: str) -> tuple[Size, ...]:
@@ -56,13 +46,3 @@ def map_dims(program: tile.ProgramOp, decision: MapDecision, axes: Sequence[str]
             assert dims[at] == extents[axis], f"dimension {at} of a map is {dims[at]}, not {axis}"
             dims[at] = sizes[axis]
     return tuple(dims)
-
-
-def slot_bytes(decisions: PipelineDecisions) -> tuple[int, int]:
-    """Bytes of one slot of A and of B."""
-    element_bytes = decisions.a.map.tensor_map().element.bytes
-    row_bytes = decisions.tile_k * element_bytes
-    return (
-        decisions.a.loaded_extent(decisions.tile_m) * row_bytes,
-        decisions.b.loaded_extent(decisions.tile_n) * row_bytes,
-    )

@@ -32,10 +32,9 @@ _FIRST_BARRIER, _THREADS = 1, 128
 class SlotCounter:
     """Staged chunks so far in one tile, which pick the staging slot."""
 
-    total: int
-    freed: bool
-    """Whether the first one's slot has been waited for."""
     done: int = 0
+    freed: bool = False
+    """Whether the first one's slot has been waited for."""
 
 
 def declare_staging(

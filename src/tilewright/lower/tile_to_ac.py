@@ -1,8 +1,7 @@
 """How a tile program with its decisions becomes asynchronous-contract kernels.
 
-A program with a dot becomes one warp-specialized kernel (`lower.pipeline.kernel`); operands that no tensor map
-describes are first materialized in workspaces by an element-by-element kernel. A program without dot is one such
-kernel. One that walks an axis by tiles, with products and folds along it, is `lower.cascade`'s.
+A program that walks an axis by tiles, with products and folds along it, becomes one warp-specialized kernel
+(`lower.cascade`). Any other one has no product: its threads share points, or rows (`lower.points.row_kernel`).
 
 Everything chosen here was chosen by `synth` and stands in the program's `decisions` attribute; what the result means is
 proved again by `contract`, which does not read this file. Checked by: tests/lower/test_values.py.
@@ -21,17 +20,14 @@ from tilewright.base.size import Range, Size, ceil_div, computed, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
-    RUN_BYTES,
     Decisions,
     ElementwiseDecisions,
-    OperandDecision,
-    PipelineDecisions,
     decisions_of,
     to_attribute,
 )
 from tilewright.ir.sizes import size_array
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import buffers, dots, grid_axes, parameter_name, run_axes, stores
+from tilewright.ir.tile.facts import buffers, grid_axes, parameter_name, run_axes, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
 from tilewright.lower.build import (
@@ -45,9 +41,7 @@ from tilewright.lower.build import (
     wait_for_launch_before,
 )
 from tilewright.lower.cascade.kernel import cascade_kernel
-from tilewright.lower.expression import element_body, loads_in
-from tilewright.lower.pipeline.declarations import stream_arrays, team_arrays
-from tilewright.lower.pipeline.kernel import pipeline_kernel
+from tilewright.lower.expression import element_body
 from tilewright.lower.points.expression_order import add_in_order
 from tilewright.lower.points.row_kernel import row_kernel
 from tilewright.lower.program import shape_of, sources_of
@@ -98,8 +92,6 @@ def _lowered(program: tile.ProgramOp, decisions: Decisions) -> LoweredProgram:
             module = build(program, decisions)
             arrays = _of_whole_runs(program, decisions) if decisions.run > 1 else buffers(program)
             return LoweredProgram((LoweredKernel(program.sym_name.data, module),), arrays)
-        case PipelineDecisions():
-            return _pipeline_program(program, decisions)
         case CascadeDecisions():
             module, workspaces = cascade_kernel(program, decisions)
             arrays = (*buffers(program), *workspaces)
@@ -211,89 +203,3 @@ def _points(
         properties["kept"] = IntAttr(kept)
     role.add(ac.ElementwiseOp.create(operands=list(through), properties=properties, regions=[Region(body)]))
     return body
-
-
-@dataclass(frozen=True, slots=True)
-class _Fill:
-    """An operand that is computed into a workspace first. axes: (outer, contracted) names of the operand."""
-
-    operand: OperandDecision
-    value: SSAValue
-    axes: tuple[str, str]
-
-
-def _materialize(
-    program: tile.ProgramOp, decisions: PipelineDecisions, fills: Sequence[_Fill]
-) -> tuple[LoweredKernel, list[Buffer]]:
-    """One kernel that computes dot operands into workspaces whose rows a tensor map can describe."""
-    name = f"{program.sym_name.data}_{fills[0].operand.buffer if len(fills) == 1 else 'operands'}"
-    turned = decisions.turned_fill
-    smem = max([each.smem_bytes for each in turned], default=0)
-    module, build = new_kernel(name, {}, (decisions.fill_ctas, 1, 1), (1, 1, 1), decisions.fill_threads, smem, 0)
-    wanted = {id(load.tensor) for fill in fills for load in loads_in(fill.value)}
-    arrays = {
-        buffer.name: global_array(build, buffer)
-        for buffer, argument in zip(buffers(program), program.body.block.args, strict=True)
-        if id(argument) in wanted
-    }
-    workspaces = [_workspace(program, fill) for fill in fills]
-    destinations = [global_array(build, workspace) for workspace in workspaces]
-    through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
-    # A pipeline's CTAs may take their places as this kernel's leave them, and wait there for what it writes.
-    wait_for_launch_before(build)
-    role, _ = new_role(build, "threads", "warp32", decisions.fill_threads // 32, 0, 0)
-    for fill, workspace, destination in zip(fills, workspaces, destinations, strict=True):
-        inner_axis, outer_axis = _inner_and_outer(fill)
-        run = 1 if turned else RUN_BYTES // workspace.element.bytes
-        body = _points(role, workspace.shape, run, turned, through, decisions.fill_kept)
-        inner = role.inside(body)
-        batch = decisions.batch if len(workspace.shape) == 3 else ()
-        places: dict[str, SSAValue] = dict(zip((*batch, outer_axis, inner_axis), body.args, strict=True))
-        padded = frozenset({inner_axis} if workspace.shape[-1] != program.extents[inner_axis] else ())
-        result = element_body(inner, fill.value, places, sources_of(program, arrays), padded)
-        inner.add(ac.ElementStoreOp.create(operands=[result, destination, *body.args]))
-    return LoweredKernel(name, module), workspaces
-
-
-def _inner_and_outer(fill: _Fill) -> tuple[str, str]:
-    outer, contracted = fill.axes
-    return (contracted, outer) if fill.operand.major == "K" else (outer, contracted)
-
-
-def _workspace(program: tile.ProgramOp, fill: _Fill) -> Buffer:
-    """Rows are filled to a whole number of runs; what lies past the operand's end is 0, and no tensor map reads it."""
-    inner_axis, outer_axis = _inner_and_outer(fill)
-    operand = fill.operand
-    element = operand.map.tensor_map().element
-    run = RUN_BYTES // element.bytes
-    shape = (program.extents[outer_axis], -(-program.extents[inner_axis] // run) * run)
-    strides = tuple(stride // element.bytes for stride in operand.map.strides_bytes[::-1])
-    return Buffer(operand.buffer, element, (*operand.map.dims[2:], *shape), (*strides, 1), "workspace")
-
-
-def lower_copies(program: tile.ProgramOp) -> LoweredProgram:
-    """Of a decided program with dot, the kernel that copies operands first, if there is one, and its arrays."""
-    decisions = decisions_of(program.attributes["decisions"])
-    assert isinstance(decisions, PipelineDecisions), "only operands of a dot are copied first"
-    fills = _fills(program, decisions)
-    if not fills:
-        return LoweredProgram((), buffers(program))
-    kernel, workspaces = _materialize(program, decisions, fills)
-    return LoweredProgram((kernel,), (*buffers(program), *workspaces))
-
-
-def _fills(program: tile.ProgramOp, decisions: PipelineDecisions) -> list[_Fill]:
-    (dot,) = dots(program)
-    return [
-        _Fill(operand, dot.left if operand.side == "left" else dot.right, (outer, decisions.contracted))
-        for operand, outer in ((decisions.a, decisions.rows), (decisions.b, decisions.columns))
-        if operand.materialized
-    ]
-
-
-def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoweredProgram:
-    copies = lower_copies(program)
-    kernels, arrays = list(copies.kernels), list(copies.buffers)
-    arrays += (*stream_arrays(program, decisions), *team_arrays(program, decisions))
-    kernels.append(LoweredKernel(program.sym_name.data, pipeline_kernel(program, decisions)))
-    return LoweredProgram(tuple(kernels), tuple(arrays))

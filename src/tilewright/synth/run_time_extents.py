@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from xdsl.ir import Operation
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.size import ceil_div, settled
 from tilewright.base.span import Span
 from tilewright.ir.cascade_facts import CascadeAxes, refuse_at
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
@@ -83,16 +82,8 @@ def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: 
             refuse_at(program, message, SUPPORTED)
 
 
-def tiles_are_known(program: tile.ProgramOp, decisions: PipelineDecisions) -> bool:
-    """Whether there are as many tiles at every extent: then they may be cut, and shared through memory."""
-    sides = ((decisions.rows, decisions.row_step), (decisions.columns, decisions.column_step))
-    counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
-    return all(isinstance(count, int) for count in counts)
-
-
 def refuse_run_time_detours(program: tile.ProgramOp, decisions: Decisions) -> None:
-    """Raise TilewrightError where an operand that has a run-time axis would first be copied, and where warps would
-    transpose tiles of a program that has one."""
+    """Raise TilewrightError where warps would transpose tiles of a program that has a run-time axis."""
     if isinstance(decisions, ElementwiseDecisions) and decisions.transpose and program.run_time:
         file, _, line = program.place.data.rpartition(":")
         raise TilewrightError(
@@ -100,14 +91,3 @@ def refuse_run_time_detours(program: tile.ProgramOp, decisions: Decisions) -> No
             span=Span(file, int(line)),
             remedy="give arrays that are contiguous along one axis",
         )
-    if not isinstance(decisions, PipelineDecisions):
-        return
-    for operand, outer in ((decisions.a, decisions.rows), (decisions.b, decisions.columns)):
-        if operand.materialized and outer in program.run_time:
-            file, _, line = place_of(dots(program)[0]).rpartition(":")
-            raise TilewrightError(
-                f"an operand over {outer}, whose extent only the launch knows, would first be copied or computed "
-                "into a workspace",
-                span=Span(file, int(line)),
-                remedy="give an array whose rows begin at multiples of 16 bytes, multiplied as it is",
-            )

@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.ir.cascade_facts import refuse_map
+from tilewright.ir.cascade_facts import refuse_at, refuse_map
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size, blocks_of
@@ -46,6 +46,24 @@ def refuse_unsupported(program: tile.ProgramOp, target: Target) -> None:
         raise TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
 
 
+def refuse_loops(program: tile.ProgramOp) -> None:
+    """Raise TilewrightError for a loop over products that is no walk (`streaming.loop_products`), though it is
+    supported as such: nothing else lowers one."""
+    groups = grouping(program)
+    if groups is not None:
+        refuse_at(
+            program,
+            f"groups of {groups.ragged} in a loop that does more than sum products of these rows",
+            "give one product or several of the same rows in one loop, with an epilogue",
+        )
+    for dot in dots(program):
+        refuse_at(
+            dot,
+            f"no walk over {dot.contracted} takes this product: one of its operands must be loaded as it is",
+            "store one operand in a kernel before, and load it here",
+        )
+
+
 def is_supported(program: tile.ProgramOp, target: Target) -> bool:
     """Whether `refuse_unsupported` lets a program pass."""
     try:
@@ -56,7 +74,7 @@ def is_supported(program: tile.ProgramOp, target: Target) -> bool:
 
 
 def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Operation, str, str]]:
-    """Loops over products that are no plain sums (`streaming.loop_products`) are lowered to registers alone."""
+    """Loops over products that are no walks (`streaming.loop_products`)."""
     if target.supports("tensor_memory"):
         for dot in dots(program):
             yield (

@@ -6,7 +6,7 @@ from tilewright.base.plural import counted
 from tilewright.driver.compile.compile import Compilation
 from tilewright.driver.views.demo import RELATIVE_ERROR_LIMIT, Comparison
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, OperandDecision, PipelineDecisions, StoreDecision
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, StoreDecision
 from tilewright.ir.tile_stream import TileStream
 
 Rows = list[tuple[str, str]]
@@ -26,41 +26,9 @@ def _decided_rows(decisions: Decisions) -> Rows:
     match decisions:
         case ElementwiseDecisions():
             rows = [("grid", f"{decisions.ctas} CTAs of {decisions.threads} threads")]
-        case PipelineDecisions():
-            rows = _pipeline_rows(decisions)
         case CascadeDecisions():
             rows = _cascade_rows(decisions)
     return [*rows, *(("because", reason) for reason in decisions.reasons)]
-
-
-def _pipeline_rows(d: PipelineDecisions) -> Rows:
-    turns = ", ping-pong" if d.turns else ""
-    order = "tiles in groups" if d.tile_order == "grouped" else "tiles along Hilbert's curve in squares"
-    slot_bytes = sum(plan.stage_bytes for plan in d.async_plans if plan.direction == "load")
-    rows = [
-        ("tile", f"{d.tile_m} x {d.tile_n} x {d.tile_k} ({d.rows} x {d.columns} x {d.contracted}){turns}"),
-        ("stages", f"{counted(d.stages, 'slot')} of {slot_bytes} bytes in a ring of full and empty mbarriers"),
-        (
-            "roles",
-            f"1 producer {'warpgroup' if d.copies_by_threads else 'thread'} ({d.producer_registers} registers), "
-            f"{d.consumers} consumer "
-            f"warpgroup{'s' if d.consumers > 1 else ''} ({d.consumer_registers} registers)",
-        ),
-        ("cluster", f"{d.cluster_m} x {d.cluster_n}"),
-        ("grid", f"{d.ctas} persistent CTAs, {order} of {d.raster_group} along {d.rows}"),
-        ("operand a", _operand_words(d.a)),
-        ("operand b", _operand_words(d.b)),
-    ]
-    if d.step_m or d.step_n:
-        rows.insert(1, ("apart", f"{d.row_step} x {d.column_step}: neighbouring tiles overlap in what they load"))
-    if d.stream is not None:
-        rows.append(("streamed", _stream_words(d.stream)))
-    if d.batch:
-        rows.append(("batch", f"along {d.batch[0]}: the tiles of one matrix after those of another"))
-    for store in d.stores:
-        rows.append((f"store {store.parameter}", _store_words(store, d.staging_slots)))
-    rows.append(("shared memory", f"{d.smem_bytes} bytes"))
-    return rows
 
 
 def _cascade_rows(d: CascadeDecisions) -> Rows:
@@ -115,14 +83,6 @@ def _store_words(store: StoreDecision, staging_slots: int) -> str:
 
 def _stream_words(stream: TileStream) -> str:
     return f"{stream.tiles} tiles, {stream.head_slices} slices of each by the {stream.helpers} CTAs that own none"
-
-
-def _operand_words(operand: OperandDecision) -> str:
-    source = f"copied to workspace {operand.buffer}, then " if operand.materialized else f"{operand.buffer}, "
-    box = " x ".join(map(str, operand.map.box))
-    if operand.piece_bytes:
-        source += f"by threads in pieces of {operand.piece_bytes} bytes, "
-    return f"{source}{operand.major}-major, boxes of {box} {operand.map.element}, swizzle {operand.map.swizzle}"
 
 
 def proof_rows(compilation: Compilation) -> Rows:

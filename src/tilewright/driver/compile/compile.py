@@ -40,7 +40,6 @@ from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import (
     Decisions,
     ElementwiseDecisions,
-    PipelineDecisions,
     decisions_of,
     to_json,
     turned_arrays,
@@ -266,7 +265,7 @@ def _first_that_spills(compilation: Compilation) -> int | None:
 
 def _streams(part: Part) -> bool:
     decisions = part.decisions
-    return isinstance(decisions, PipelineDecisions | CascadeDecisions) and decisions.stream is not None
+    return isinstance(decisions, CascadeDecisions) and decisions.stream is not None
 
 
 def _compile_once(
@@ -380,9 +379,6 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     vectors = any(max(each.stored_run, each.loaded_run) > 1 for each in turned)
     vectors |= isinstance(decisions, ElementwiseDecisions) and decisions.run > 1
     in_vectors: set[str] = set()
-    if isinstance(decisions, PipelineDecisions):
-        in_pieces = {each.buffer for each in (decisions.a, decisions.b) if each.piece_bytes}
-        in_vectors = {*decisions.paired_loads, *in_pieces}
     if isinstance(decisions, CascadeDecisions):
         in_vectors = {*decisions.in_vectors, *decisions.paired_loads}
         in_vectors |= {*(name for each in decisions.grouping for name in each.vectors)}

@@ -7,7 +7,7 @@ operands that a launch before writes anew. Checked by: tests/driver/views/test_p
 
 from __future__ import annotations
 
-from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions
 from tilewright.ir.tile.operations import ProgramOp
 from tilewright.synth.cost import roofline
 from tilewright.targets import Target
@@ -15,7 +15,5 @@ from tilewright.targets import Target
 
 def predicted_microseconds(program: ProgramOp, decisions: Decisions, target: Target) -> float | None:
     """Of the whole program, None where the model is not of such programs."""
-    if isinstance(decisions, PipelineDecisions) and (decisions.a.materialized or decisions.b.materialized):
-        return None
     found = roofline.predicted_microseconds(program, decisions, target)
     return None if found is None else round(found, 3)

@@ -15,7 +15,7 @@ from tilewright.driver.compile.sequence import settled, uncut
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.decisions import ElementwiseDecisions
 from tilewright.ir.schedule import Schedule
 from tilewright.ir.task_graph import TaskGraph
 from tilewright.synth.cost.tile_loop import TileCosts, TileSchedule, schedule_tiles
@@ -47,12 +47,8 @@ def decided_tiles(
     if epilogue_cycles < 0:
         raise TilewrightError(f"an epilogue of {epilogue_cycles} cycles", remedy="give 0 or more")
     decisions, graph, schedule = _decided(kernel, target, dims, dtype, wanted)
-    if isinstance(decisions, PipelineDecisions):
-        sides = (decisions.rows, decisions.row_step), (decisions.columns, decisions.column_step)
-        accumulators = decisions.tile_m * decisions.tile_n
-    else:
-        sides = (decisions.row, decisions.tile_rows), (decisions.column, decisions.tile_columns)
-        accumulators = decisions.tile_rows * decisions.tile_columns * decisions.slots[-1].among
+    sides = (decisions.row, decisions.tile_rows), (decisions.column, decisions.tile_columns)
+    accumulators = decisions.tile_rows * decisions.tile_columns * decisions.slots[-1].among
     tiles = math.prod(math.ceil(dims[axis] / extent) for axis, extent in sides)
     costs = TileCosts(
         graph.trips * schedule.interval_cycles,
@@ -67,7 +63,7 @@ def decided_tiles(
 
 def _decided(
     kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
-) -> tuple[PipelineDecisions | CascadeDecisions, TaskGraph, Schedule]:
+) -> tuple[CascadeDecisions, TaskGraph, Schedule]:
     demanded = tuple(item.name for item in kernel.parameters if item.by_map)
     traced = trace(kernel, dims, elements_of(kernel, dtype), None)
     decisions = settled(uncut(traced, target, replace(wanted, mapped=demanded))[-1], wanted).decisions

@@ -19,7 +19,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.views.register_pressure import register_pressure
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.synth.distribution.grouped import narrower_group_tiles
 from tilewright.synth.store.spill_slots import slots_to_try
 from tilewright.synth.tile.wanted import Wanted
@@ -41,19 +41,10 @@ def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
     """Wishes for tiles with fewer accumulators in a thread, in the order to try; none where the tile is not free."""
     if isinstance(decisions, CascadeDecisions) and any(slot.joined for slot in decisions.slots):
         yield from _narrower_sums(decisions, wanted)
-    if not isinstance(decisions, PipelineDecisions) or _is_fixed(wanted):
-        return
-    turns = bool(decisions.turns)
-    for fewer in _NARROWER:
-        if decisions.tile_n - fewer >= _NARROWER[-1]:
-            yield replace(wanted, tile=(decisions.tile_m, decisions.tile_n - fewer), turns=turns)
-    for tile in _SMALL_TILES:
-        if tile[0] <= decisions.tile_m and tile[0] * tile[1] < decisions.unit_rows * decisions.tile_n:
-            yield replace(wanted, tile=tile, turns=False)
 
 
 def _narrower_sums(d: CascadeDecisions, wanted: Wanted) -> Iterator[Wanted]:
-    """Wishes for a walk that sums in registers, as a pipeline's."""
+    """Wishes for a walk that sums in registers."""
     if _is_fixed(wanted):
         return
     held, turns = d.unit_rows * d.tile_columns, bool(d.turns)
@@ -103,14 +94,9 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
                 if threads <= _WARP or threads >= _WARPGROUP:
                     yield replace(wanted, row_threads=threads, row_ctas=row.ctas, row_kept=bool(row.kept))
                 threads *= 2
-    if isinstance(decisions, PipelineDecisions):
-        yield from _with_slots(decisions, wanted, spill_bytes, target)
-    yield from roomier(decisions, wanted)
 
 
-def _with_slots(
-    decisions: PipelineDecisions | CascadeDecisions, wanted: Wanted, spill_bytes: int, target: Target
-) -> Iterator[Wanted]:
+def _with_slots(decisions: CascadeDecisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
     """Slots for registers in shared memory."""
     for count in slots_to_try(decisions, spill_bytes, target, keep_stages=wanted.stages is not None):
         yield replace(wanted, spill_slots=count)

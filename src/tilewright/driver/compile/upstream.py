@@ -20,7 +20,7 @@ from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target as target_named
 
@@ -66,12 +66,6 @@ _CHOICES = (
         lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.copies_by_threads,
         lambda wanted: wanted.unmapped == "threads",
         lambda wanted: replace(wanted, unmapped="workspace"),
-    ),
-    _Choice(
-        "consumers that issue products in order",
-        lambda decisions: isinstance(decisions, PipelineDecisions) and decisions.ordered > 0,
-        lambda wanted: wanted.ordered is True,
-        lambda wanted: replace(wanted, ordered=False),
     ),
 )
 

@@ -14,10 +14,9 @@ import math
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import computed_sum, contractions
-from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions
 from tilewright.ir.tile.facts import dots, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
@@ -76,8 +75,8 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none.
 
-    Where accumulators are registers, a product that is to be issued in order has a generator of its own. Raises
-    ComputedBefore where a program before had better compute an operand, or no walk takes the operands as they are."""
+    Raises ComputedBefore where a program before had better compute an operand, or no walk takes the operands as they
+    are."""
     program = the_program(module)
     found, groups = as_walk(module), grouping(program)
     if found is None or groups is not None or target.supports("tensor_memory"):
@@ -89,8 +88,6 @@ def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     alone = not any(dot.scales for dot in dots(program)) and is_supported(program, target)
     if alone and computed_sum(the_program(found)):
         return _computing(module, found, target, wanted)
-    if alone and wanted.ordered:
-        return module
     products = shared_products(program)
     if products is not None and len(products.products) > 1:
         # What all products have is what has the rows.
@@ -103,7 +100,7 @@ def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _computing(module: ModuleOp, walk: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """The walk of a product that computes an operand. Raises ComputedBefore where a program before does, if it can."""
     reasons: list[str] = []
-    if wanted.ordered or not sum_in_registers(the_program(walk), target, wanted, reasons):
+    if not sum_in_registers(the_program(walk), target, wanted, reasons):
         programs = operand_before(module, alone=True)
         if programs is not None:
             raise ComputedBefore(programs, reasons[-1] if reasons else "as asked for")
@@ -123,8 +120,5 @@ def _cost(module: ModuleOp, decisions: Decisions, target: Target) -> tuple[float
     match decisions:
         case CascadeDecisions():
             return cost(the_program(module), decisions, target)
-        case PipelineDecisions():
-            microseconds = predicted_microseconds(the_program(module), decisions, target)
-            return math.inf if microseconds is None else microseconds, 0
         case _:
             return math.inf, 0

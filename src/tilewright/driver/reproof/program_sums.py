@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tilewright.base.plan import TensorMap
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import Product, computed_sum, shared_sums
-from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of
+from tilewright.ir.decisions import decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, grouping, loads, parameter_name, stores
 from tilewright.ir.tile.gather import GatherOp, read_tensor
@@ -191,27 +191,7 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
     """What a decided program multiplies; None where that is not known. contents: bytes of arrays that the run is
     given, by name: sizes of groups among them."""
     decisions = decisions_of(program.attributes["decisions"])
-    if isinstance(decisions, CascadeDecisions):
-        return _of_walk(program, decisions, contents)
-    if not isinstance(decisions, PipelineDecisions):
-        return None
-    arrays = _parameters(program)
-    operands: dict[str, tuple[int, ArrayAxes]] = {}
-    sides = (decisions.a, decisions.b)
-    for number, operand in enumerate(sides):
-        outer = decisions.rows if number == 0 else decisions.columns
-        array = _workspace(operand, decisions, outer) if operand.materialized else arrays.get(operand.buffer)
-        if array is None:
-            return None
-        operands[operand.buffer] = number, array
-    if len(operands) < len(sides):
-        return None
-    steps = (
-        (decisions.rows, decisions.unit_step if decisions.step_m else 0),
-        (decisions.columns, decisions.part_step if decisions.step_n else 0),
-    )
-    own = tuple((axis, step) for axis, step in steps if step)
-    return ProgramSums(operands, result_arrays(program), decisions.contracted, program.extents, None, own)
+    return _of_walk(program, decisions, contents) if isinstance(decisions, CascadeDecisions) else None
 
 
 def _of_walk(
@@ -274,13 +254,3 @@ def _parameters(program: tile.ProgramOp) -> dict[str, ArrayAxes]:
                 tensor.axis_names, tensor.extents, tensor.stride_elements, offsets, tensor.element_kind.bytes
             )
     return found
-
-
-def _workspace(operand: OperandDecision, decisions: PipelineDecisions, outer: str) -> ArrayAxes:
-    inner = (decisions.contracted, outer) if operand.major == "K" else (outer, decisions.contracted)
-    apart = list(decisions.batch)
-    tensor_map = operand.map.tensor_map()
-    size = tensor_map.element.bytes
-    names = (*inner, *apart)[: tensor_map.rank]
-    strides = (1, *(stride // size for stride in tensor_map.strides_bytes))
-    return ArrayAxes(names, tensor_map.dims, strides, (0,) * len(names), size)

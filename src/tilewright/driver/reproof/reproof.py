@@ -2,10 +2,9 @@
 events.
 
 The seam for foreign PTX: `contract.replay.replay` judges any text; here it is given the claims of the typestate proof
-besides. What is run is a small instance of the same decisions, whose text is shown to be the large one but for extents;
-where a kernel copies operands first, each of the two kernels is run in an instance of its own (`small_copies`). So is
-each of several programs that one was cut into. Of what one hands over every element must be written, and what lies
-between the rows of that array must not be read by the next.
+besides. What is run is a small instance of the same decisions, whose text is shown to be the large one but for extents.
+Each of several programs that one was cut into is run so. Of what one hands over every element must be written, and
+what lies between the rows of that array must not be read by the next.
 """
 
 from __future__ import annotations
@@ -44,14 +43,18 @@ from tilewright.driver.reproof.small import (
     small_extents,
     small_instance,
 )
-from tilewright.driver.reproof.small_copies import copied_workspaces, copies_apart, copies_instance, outside_elements
 from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
 from tilewright.driver.reproof.small_run_time import run_time_instances
 from tilewright.driver.reproof.small_tables import only_places, table_contents
 from tilewright.driver.reproof.small_text import read_beside
 from tilewright.driver.reproof.step_bound import steps_most
 from tilewright.driver.reproof.tile_places import miscounted_points, misplaced_at_run_time, misplaced_tiles
-from tilewright.driver.reproof.whole_results import results_in_groups, unwritten_results, whole_results
+from tilewright.driver.reproof.whole_results import (
+    outside_elements,
+    results_in_groups,
+    unwritten_results,
+    whole_results,
+)
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
@@ -59,7 +62,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, the_program
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
-from tilewright.lower.tile_to_ac import lower_copies, lower_program
+from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core.event import Access, Event
 from tilewright.machine.core.model import model_of
 from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded
@@ -137,11 +140,6 @@ def _judge_instances(
 ) -> Verdict:  # fmt: skip
     """Of one program. large: the text, of other programs too; handed: arrays that programs hand over."""
     parts: list[Proven] = []
-    if copies_apart(the_program(program)):
-        copied = _judge_copies(program, copies_instance(program), large, target, name, seeds, slow)
-        if not isinstance(copied, Proven):
-            return copied
-        parts.append(copied)
     run_time = bool(the_program(program).run_time)
     found = run_time_instances(the_program(program)) if run_time else (small_extents(the_program(program)),)
     for number, extents in enumerate(found):
@@ -173,11 +171,7 @@ def _judge_instance(
     difference = same_but_for_extents(large, small, immediate_pairs(the_program(program), the_program(likened)))
     if difference:
         return _another_text(difference)
-    plan, held = plan_at(launch_plan(lowered), at), frozenset[str]()
-    if copies_apart(the_program(instance)):
-        copying, product = plan.launches
-        plan, held = replace(plan, launches=(product,)), copied_workspaces(the_program(instance))
-        del modules[copying.entry]
+    plan = plan_at(launch_plan(lowered), at)
     # The program's own proof has run its roles at boundary counts, and the instance's are the same but for extents.
     facts = facts_of(target)
     claims = {entry: protocol_claims(module, facts, boundaries=False)[0] for entry, module in modules.items()}
@@ -188,7 +182,7 @@ def _judge_instance(
     lost = {buffer.name for buffer in plan.buffers if buffer.role == "output"} & handed - whole
     if lost:
         return Unknown((f"whether every element of {min(lost)} is written, which is handed over, is not known",))
-    held |= {buffer.name for buffer in plan.buffers if buffer.role == "input"} & handed
+    held = handed & {buffer.name for buffer in plan.buffers if buffer.role == "input"}
     arrays = placed_arrays(the_program(instance), sums)
     misplaced = _misplaced(large, program, plan.launches[-1], arrays) if places else ()
     if isinstance(misplaced, str):
@@ -216,22 +210,6 @@ def _misplaced(
     if isinstance(decisions_of(the_program(program).attributes["decisions"]), ElementwiseDecisions):
         return miscounted_points(large, the_program(program), plan)
     return misplaced_at_run_time(large, the_program(program), plan, launch, arrays)
-
-
-def _judge_copies(
-    program: ModuleOp, instance: ModuleOp, large: Module, target: str, name: str, seeds: tuple[int, ...], slow: bool
-) -> Verdict:
-    """Of the kernel that copies operands first: it must write every element of its workspaces."""
-    lowered = lower_copies(the_program(instance))
-    plan = launch_plan(lowered)
-    (kernel,), (launch,) = lowered.kernels, plan.launches
-    small = read(lower_to_ptx([kernel.module], target), f"<{name}.copies.ptx>")
-    copying = replace(large, kernels=tuple(each for each in large.kernels if each.name == launch.entry))
-    difference = same_but_for_extents(copying, small, immediate_pairs(the_program(program), the_program(instance)))
-    if difference:
-        return _another_text(difference)
-    claims = {launch.entry: protocol_claims(kernel.module, facts_of(target), boundaries=False)[0]}
-    return replay_plan(small, plan, claims, seeds, whole=copied_workspaces(the_program(instance)), slow=slow)
 
 
 def _another_text(difference: str) -> Refuted:

@@ -1,4 +1,4 @@
-"""Does a decided pipeline keep the schedule that it was decided by, and is that schedule a right one?
+"""Does a decided walk keep the schedule that it was decided by, and is that schedule a right one?
 
 The schedule on the decisions is judged by `contract.schedule.schedule_check`, which shares nothing with whoever made
 it, and compared with the decisions: as many slots as it needs, registers as it was promised, slots released as late.
@@ -12,7 +12,7 @@ from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.schedule.schedule_check import check_schedule
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import Decisions, PipelineDecisions, to_attribute
+from tilewright.ir.decisions import Decisions, to_attribute
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph
 from tilewright.ir.tile import operations as tile
@@ -38,15 +38,14 @@ def prove_schedule(graph: TaskGraph, schedule: Schedule) -> Proven:
 def settle_schedule(program: tile.ProgramOp, decisions: Decisions, method: Method) -> Decisions:
     """The decisions, their schedule proven and one that they keep; made again under tighter bounds where it was not,
     and then written on `program`."""
-    if not isinstance(decisions, PipelineDecisions | CascadeDecisions):
+    if not isinstance(decisions, CascadeDecisions):
         return decisions
     found = schedule_of(decisions)
     if found is None:
         return decisions
     graph, schedule = found
     prove_schedule(graph, schedule)
-    in_two_levels = decisions.promoted if isinstance(decisions, PipelineDecisions) else decisions.partials
-    if not in_two_levels and distance_of(graph) != decisions.release_distance:
+    if not decisions.partials and distance_of(graph) != decisions.release_distance:
         raise TilewrightError(
             f"{graph.name}: its schedule releases slots {distance_of(graph)} products late, its decisions "
             f"{decisions.release_distance}",
@@ -61,12 +60,10 @@ def settle_schedule(program: tile.ProgramOp, decisions: Decisions, method: Metho
     return settled
 
 
-def refusals(
-    decisions: PipelineDecisions | CascadeDecisions, graph: TaskGraph, schedule: Schedule
-) -> tuple[Refusal, ...]:
+def refusals(decisions: CascadeDecisions, graph: TaskGraph, schedule: Schedule) -> tuple[Refusal, ...]:
     """What a schedule takes for granted and the decisions do not give."""
     found: list[Refusal] = []
-    stages = decisions.stages if isinstance(decisions, PipelineDecisions) else decisions.slots[0].slots
+    stages = decisions.slots[0].slots
     if schedule.slots_of(RING) > stages:
         found.append(Refusal("slots", RING, stages, f"the kernel has {stages} stages"))
     for role in graph.roles:

@@ -33,26 +33,17 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from tilewright.base.size import number_of
 from tilewright.driver.reproof.small_batch import moved_together, reached_by_maps
 from tilewright.driver.reproof.small_cascade import (
-    SQUARES_MOST,
     cascade_decisions,
     cascade_extents,
     cascade_quantities,
 )
-from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, compact_strides
 from tilewright.driver.reproof.small_runs import runs_instance, runs_quantities
-from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
-from tilewright.driver.reproof.small_teams import CTAS_OF_TEAMS, TILES_OF_TEAMS, TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.ast import FloatImmediate, Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
-    RUN_BYTES,
     Decisions,
     ElementwiseDecisions,
-    MapDecision,
-    OperandDecision,
-    PipelineDecisions,
-    StoreDecision,
     decisions_of,
     to_attribute,
 )
@@ -63,8 +54,6 @@ from tilewright.ir.tile.facts import gathers, grid_axes, loops, parameter_name, 
 from tilewright.ir.tile.gather import Remainder, Table
 from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
-from tilewright.lower.distribution.raster import raster_quantities
-from tilewright.lower.distribution.turns import skip_quantities
 
 _POINTS_PER_AXIS = 48
 _ROWS_OF_CTAS = 2
@@ -73,11 +62,6 @@ _STRIPS = 3
 """Of a row that is walked by strips."""
 """Extent left of each axis of an element-by-element program."""
 
-_ROUNDS_MOST = 4
-"""Tiles of one CTA, by the ring's stages, after which two cursors stand where they stood, in the same phases."""
-
-_MATRICES = 2
-"""Elements left of a batch."""
 
 _GATHERED = 3
 """Places left of an axis of which only tables say places."""
@@ -116,8 +100,6 @@ def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
                 for at, tiles in ((each.stored_axis, each.warps // 2 + 1), (each.loaded_axis, 2)):
                     found[axes[at]] = reduced_extent(extents[axes[at]], each.side, tiles)
             return found
-        case PipelineDecisions():
-            return extents | _pipeline_extents(decisions, extents)
         case CascadeDecisions():
             return cascade_extents(decisions, extents)
 
@@ -140,85 +122,6 @@ def gathered_extents(program: tile.ProgramOp) -> dict[str, int]:
     return found
 
 
-def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
-    deep = d.tile_k * d.shares
-    whole = -(-extents[d.contracted] // deep)
-    slices = min(2 * d.stages - 1, whole)
-    if d.teams > 1:
-        program = TeamGrid(d.teams, _tiles(d, extents), d.ctas // d.cluster_ctas)
-        small = TeamGrid(d.teams, min(TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
-        slices = slices_of_teams(d.stages, whole, program, small)
-    tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
-    if d.teams > 1:
-        tiles = TILES_OF_TEAMS
-    if d.turns:
-        # So many that one consumer takes a turn again after the other. Of tiles longer than the ring only those of
-        # 2 stages - 1 slices will do: the second begins at the ring's last slot, and the first consumer's step over it
-        # passes the ring's end, into a phase that is not the first tile's.
-        tiles = max(3, tiles)
-    if slices == whole and d.teams == 1 and not d.streamed:
-        tiles = tiles_that_show(slices, d.stages, _units(d), least=tiles, most=_tiles_of_one(d, extents))
-    if d.streamed:
-        stream = small_stream(d, _tiles(d, extents), whole)
-        tiles, slices = stream.tiles, stream.slices
-    elif d.teams == 1 and _clusters(d) > 1:
-        # As many for one of two clusters.
-        tiles = 2 * tiles - 1
-    for axis in d.batch:
-        tiles = -(-tiles // min(extents[axis], _MATRICES))
-    most_down = -(-extents[d.rows] // (d.row_step * d.cluster_m))
-    most_across = -(-extents[d.columns] // (d.column_step * d.cluster_n))
-    # Of tiles that overlap a whole one has a neighbour, so that what neither stores shows.
-    least_down = min(2, most_down) if d.step_m else 1
-    least_across = min(2, most_across) if d.step_n else 1
-    # A materialized operand is computed point by point, which is slow here: its side is kept short where it can be.
-    if d.b.materialized and not d.a.materialized:
-        down = min(tiles, most_down)
-        across = -(-tiles // down)
-    else:
-        # As few as there can be, and of these as many across as there can be; where both operands are computed, those
-        # with the shortest sides.
-        both = d.a.materialized and d.b.materialized
-        across = min(
-            range(min(tiles, most_across), 0, -1),
-            key=lambda each: (
-                -(-tiles // each) > most_down,
-                each < least_across or -(-tiles // each) < least_down,
-                each * -(-tiles // each),
-                both and each * d.column_step * d.cluster_n + -(-tiles // each) * d.row_step * d.cluster_m,
-            ),
-        )
-        down = -(-tiles // across)
-    across, down = max(across, least_across), max(down, least_down)
-    if d.tile_order != "grouped" and d.raster_group <= SQUARES_MOST:
-        # So that tiles inside of a square are taken too.
-        across, down = max(across, min(d.raster_group, most_across)), max(down, min(d.raster_group, most_down))
-    return {
-        **{axis: min(extents[axis], _MATRICES) for axis in d.batch},
-        d.rows: reduced_extent(extents[d.rows], d.row_step, down * d.cluster_m),
-        d.columns: reduced_extent(extents[d.columns], d.column_step, across * d.cluster_n),
-        # As many slots of a turn are left over as in the large text.
-        d.contracted: reduced_extent(extents[d.contracted], deep, slices + (whole - slices) % d.partials),
-    }
-
-
-def _units(d: PipelineDecisions) -> int:
-    """Consumers that have a cursor each."""
-    return 2 if d.turns else 1
-
-
-def _tiles_of_one(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
-    """Of the program's tiles as many as one of its clusters takes, but no more than let its cursors come round."""
-    clusters = max(1, d.ctas // d.cluster_ctas)
-    tiles = -(-extents[d.rows] // (d.row_step * d.cluster_m)) * -(-extents[d.columns] // (d.column_step * d.cluster_n))
-    tiles *= math.prod(extents[axis] for axis in d.batch)
-    return min(-(-tiles // clusters), _ROUNDS_MOST * d.stages)
-
-
-def _tiles(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
-    return -(-extents[d.rows] // d.row_step) * -(-extents[d.columns] // d.column_step)
-
-
 def reduced_extent(extent: int, size: int, tiles: int) -> int:
     """At most `tiles` tiles of `size`, the last one as full as the one that `extent` ends with."""
     if extent <= size * tiles:
@@ -237,7 +140,7 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
     before = decisions_of(program.attributes["decisions"])
     groups, row = _groups_of(before)
     group_strides: dict[str, int] = {}
-    batch = before.batch if isinstance(before, PipelineDecisions | CascadeDecisions) and not groups else ()
+    batch = before.batch if isinstance(before, CascadeDecisions) and not groups else ()
     mapped = reached_by_maps(program, before)
     lined = {
         parameter_name(program, argument)
@@ -281,14 +184,6 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
             program.attributes["decisions"] = to_attribute(
                 cascade_decisions(program, decisions, CTAS, the_program(module).extents)
             )
-        case PipelineDecisions():
-            small = _small_decisions(decisions, extents, group_strides)
-            if decisions.streamed:
-                large = the_program(module).extents
-                slices = -(-large[decisions.contracted] // decisions.tile_k)
-                stream = small_stream(decisions, _tiles(decisions, large), slices)
-                small = replace(small, ctas=stream.ctas, streamed=stream.streamed, head_slices=stream.head_slices)
-            program.attributes["decisions"] = to_attribute(small)
     return copy
 
 
@@ -299,47 +194,6 @@ def _groups_of(decisions: Decisions) -> tuple[tuple[GroupDecision, ...], str]:
             return decisions.grouping, decisions.row
         case _:
             return (), ""
-
-
-def _small_decisions(
-    decisions: PipelineDecisions, extents: dict[str, int], group_strides: Mapping[str, int]
-) -> PipelineDecisions:
-    """group_strides: bytes from one group's part to the next's, by parameter."""
-    rows, columns, contracted = (extents[axis] for axis in (decisions.rows, decisions.columns, decisions.contracted))
-    matrices = [extents[axis] for axis in decisions.batch]
-
-    def operand(item: OperandDecision, outer: int) -> OperandDecision:
-        dims = (contracted, outer) if item.major == "K" else (outer, contracted)
-        if len(item.map.dims) == 2:
-            return replace(item, map=replace(item.map, dims=dims))
-        # A workspace is written at addresses that stand in the text.
-        apart = item.map.strides_bytes[1] if item.materialized else group_strides[item.buffer]
-        strides_bytes = (*item.map.strides_bytes[:1], apart)
-        return replace(item, map=replace(item.map, dims=(*dims, *matrices), strides_bytes=strides_bytes))
-
-    def store(item: StoreDecision) -> StoreDecision:
-        def reduced(one: MapDecision) -> MapDecision:
-            if len(one.dims) == 2:
-                return replace(one, dims=(rows, columns) if item.turned else (columns, rows))
-            strides_bytes = (one.strides_bytes[0], group_strides[item.parameter])
-            return replace(one, dims=(columns, rows, *matrices), strides_bytes=strides_bytes)
-
-        tail, cut = (tuple(map(reduced, maps)) for maps in (item.tail, item.cut))
-        return replace(item, map=reduced(item.map), tail=tail, cut=cut)
-
-    return replace(
-        decisions,
-        a=operand(decisions.a, rows),
-        b=operand(decisions.b, columns),
-        stores=tuple(store(item) for item in decisions.stores),
-        ctas=decisions.cluster_ctas * _clusters(decisions),
-        fill_ctas=min(decisions.fill_ctas, CTAS),
-    )
-
-
-def _clusters(d: PipelineDecisions) -> int:
-    """Of the instance of a program without groups and streams."""
-    return CTAS_OF_TEAMS if d.teams > 1 else min(CTAS, d.ctas // d.cluster_ctas)
 
 
 # ---------------------------------------------------------------- comparison of texts
@@ -376,38 +230,6 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                 found += [*counts, math.prod(counts)]
         case CascadeDecisions():
             found += cascade_quantities(program, decisions)
-        case PipelineDecisions():
-            d = decisions
-            rows, columns, depth = (extents[axis] for axis in (d.rows, d.columns, d.contracted))
-            tiles_m = -(-rows // (d.row_step * d.cluster_m))
-            tiles_n = -(-columns // (d.column_step * d.cluster_n))
-            found += [
-                tiles_m * tiles_n,
-                *raster_quantities(tiles_m, tiles_n, d.raster_group),
-                -(-depth // (d.tile_k * d.shares)),
-                *skip_quantities(-(-depth // d.tile_k), d.stages),
-            ]
-            found += [d.ctas // d.cluster_ctas]
-            found += stream_quantities(d, -(-depth // d.tile_k))
-            for axis in d.batch:
-                found.append(tiles_m * tiles_n * extents[axis])
-            if d.teams > 1:
-                slots = (d.teams - 1) * tiles_m * tiles_n * d.cluster_ctas * d.consumers
-                found += [tiles_m, tiles_n, tiles_m * tiles_n * d.teams, slots]
-            for operand, outer in ((d.a, rows), (d.b, columns)):
-                inner, count = (depth, outer) if operand.major == "K" else (outer, depth)
-                runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)
-                found += [runs, runs * count, *(runs * count * extents[axis] for axis in d.batch)]
-                found += [count] if d.batch else []
-                for each in d.turned_fill if operand.materialized else ():
-                    counts = tile_counts(each, (outer, depth))
-                    found += [*counts, math.prod(counts)]
-            found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
-            turns = -(-depth // (d.tile_k * d.shares)) // d.partials
-            found.append(turns)
-            found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
-            # A plain store compares its first column with the extent less the column's place in the tile.
-            found += [max(0, columns - place) for place in range(1, d.tile_n)]
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import first_alike, load_number
-from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.facts import loads, parameter_name
@@ -30,16 +30,7 @@ def reached_by_maps(program: tile.ProgramOp, decisions: Decisions) -> frozenset[
         plain |= {slot.buffer for slot in decisions.slots if slot.piece_bytes}
         mapped = {slot.buffer for slot in decisions.slots} | {store.parameter for store in decisions.stores}
         return frozenset(mapped - plain)
-    if not isinstance(decisions, PipelineDecisions):
-        return frozenset()
-    operands = (decisions.a, decisions.b)
-    mapped = {operand.buffer for operand in operands if not operand.materialized and not operand.piece_bytes}
-    mapped -= {operand.buffer for operand in operands if operand.piece_bytes}
-    mapped |= {store.parameter for store in decisions.stores if store.path == "tma"}
-    plain = {
-        parameter_name(program, load.tensor) for load in loads(program) if isinstance(load.parent_op(), tile.ProgramOp)
-    }
-    return frozenset(mapped - plain)
+    return frozenset()
 
 
 def moved_together(

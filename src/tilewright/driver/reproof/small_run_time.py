@@ -16,7 +16,7 @@ from __future__ import annotations
 from tilewright.base.size import Computed, Extent, Range, Size
 from tilewright.driver.reproof.small import small_extents
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.decisions import decisions_of
 from tilewright.ir.tile import operations as tile
 
 
@@ -33,8 +33,6 @@ def tile_extent(program: tile.ProgramOp, axis: str) -> int:
     """Elements of a tile along a run-time axis."""
     decisions = decisions_of(program.attributes["decisions"])
     match decisions:
-        case PipelineDecisions():
-            return decisions.row_step if axis == decisions.rows else decisions.column_step
         case CascadeDecisions():
             return decisions.step_along(axis)
         case _:

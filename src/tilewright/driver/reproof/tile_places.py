@@ -48,7 +48,7 @@ from tilewright.frontends.ptx.ast import (
     TensorAddress,
 )
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, decisions_of
+from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grid_axes
 from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, extent_name
@@ -368,9 +368,6 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
     """How far apart clusters' tiles are along each axis of the grid; None where that is not asked."""
     d = decisions_of(program.attributes["decisions"])
     match d:
-        case PipelineDecisions() if d.teams == 1:
-            rows, columns = d.row_step * d.cluster_m, d.column_step * d.cluster_n
-            return {d.rows: rows, d.columns: columns, **dict.fromkeys(d.batch, 1)}
         case CascadeDecisions() if not d.together and not d.grouping and d.teams == 1:
             across = {d.column: d.column_step * d.cluster[1]} if d.column else {}
             return {d.row: d.row_step * d.cluster[0], **across, **dict.fromkeys(d.batch, 1)}

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Buffer, LaunchPlan
+from tilewright.contract.history.byte_ranges import without
 from tilewright.contract.replay.unwritten import UnwrittenBuffers
 from tilewright.contract.rules.replay_codes import REPLAY_RULES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, grid_axes, grouping, stores
 from tilewright.ir.tile.types import tensor_type
+from tilewright.machine.core.event import Ranges
 
 _CODE = "UM103"
 
@@ -117,3 +119,18 @@ def _reached(
     # Ranges ascend and are disjoint: the last that begins before a stretch's end is the only one that may reach it.
     last = np.searchsorted(begins, places + (size - 1), side="right") - 1
     return (last >= 0) & (ends[last] > places)
+
+
+def outside_elements(buffer: Buffer) -> Ranges:
+    """The bytes of an array that are of none of its elements, in whatever order its dimensions lie."""
+    width = buffer.element.bytes
+    dimensions = sorted(
+        ((stride * width, extent) for extent, stride in zip(buffer.shape, buffer.strides, strict=True)), reverse=True
+    )
+    stride_bytes, extent = dimensions[-1]
+    row_bytes = extent * width if stride_bytes == width else width
+    begins = [0]
+    for apart, count in dimensions[:-1] if stride_bytes == width else dimensions:
+        begins = [begin + index * apart for begin in begins for index in range(count)]
+    rows = tuple((begin, begin + row_bytes) for begin in sorted(begins))
+    return without(((0, buffer.span_bytes),), rows)

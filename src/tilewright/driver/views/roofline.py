@@ -18,11 +18,11 @@ from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import products_of
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import dots, grouping, the_program
 from tilewright.report.roofline import ResourceLine, RooflineReport
-from tilewright.synth.cost.product_kernel import Summed, is_summed
+from tilewright.synth.cost.product_kernel import is_summed
 from tilewright.synth.cost.roofline import Survivors, product_extents, program_roofline, survivors
 from tilewright.synth.cost.time_model import least_microseconds, predicted_time
 from tilewright.synth.cut.time import microseconds
@@ -106,24 +106,14 @@ def _words(decisions: Decisions) -> str:
             shape = f"{decisions.tile_rows}x{decisions.tile_columns}x{decisions.tile_streamed}"
             stages = f"{decisions.slots[0].slots} stages"
             return f"tiles of {shape} {_consumer_words(decisions)}, {stages}{_split_words(decisions)}"
-        case PipelineDecisions():
-            return _pipeline_words(decisions)
 
 
-def _pipeline_words(decisions: PipelineDecisions) -> str:
-    how = _consumer_words(decisions)
-    if decisions.swapped:
-        how = f"of the transposed product {how}"
-    shape = f"{decisions.tile_m}x{decisions.tile_n}x{decisions.tile_k}"
-    return f"tiles of {shape} {how}, {decisions.stages} stages{_split_words(decisions)}"
-
-
-def _consumer_words(decisions: Summed) -> str:
+def _consumer_words(decisions: CascadeDecisions) -> str:
     consumers = f"{decisions.consumers} consumer warpgroup{'s' if decisions.consumers > 1 else ''}"
     return f"by {consumers}{', ping-pong' if decisions.turns else ''}"
 
 
-def _split_words(decisions: Summed) -> str:
+def _split_words(decisions: CascadeDecisions) -> str:
     split = f", split by {decisions.split}" if decisions.split > 1 else ""
     return f"{split}, split-K over {decisions.teams} clusters" if decisions.teams > 1 else split
 
@@ -151,17 +141,11 @@ def _is_plain(program: tile.ProgramOp, wanted: Wanted) -> bool:
 
 
 def surviving_tiles(
-    program: tile.ProgramOp, decisions: Summed, target: Target, wanted: Wanted
+    program: tile.ProgramOp, decisions: CascadeDecisions, target: Target, wanted: Wanted
 ) -> Survivors[TileWish] | None:
     """The tiles that could be quickest by the model, in the orientation that was decided."""
     extents = product_extents(program, decisions)
-    if isinstance(decisions, CascadeDecisions):
-        tiled, element_bytes, depth = extents, decisions.slots[0].element_bytes, decisions.tile_streamed
-    else:
-        rows, columns, contracted = extents
-        tiled = (columns, rows, contracted) if decisions.swapped else extents
-        element_bytes, depth = decisions.a.map.tensor_map().element.bytes, decisions.tile_k
-        wanted = replace(wanted, swapped=bool(decisions.swapped))
+    element_bytes, depth = decisions.slots[0].element_bytes, decisions.tile_streamed
     wishes = [
         TileWish(height, width, turns, split)
         for height in _ROWS
@@ -173,7 +157,7 @@ def surviving_tiles(
     def least(wish: TileWish) -> float:
         batch = math.prod(program.extents[axis] for axis in decisions.batch)
         tile_ = (wish.rows, wish.columns, depth)
-        return least_microseconds(tile_, wish.split, tiled, element_bytes, target, batch)
+        return least_microseconds(tile_, wish.split, extents, element_bytes, target, batch)
 
     def estimate(wish: TileWish) -> float | None:
         try:

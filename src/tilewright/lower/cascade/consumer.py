@@ -138,7 +138,7 @@ class Consumer:
     """Loads of which it has made this tile's."""
     issue_order: IssueOrder | None = None
     """In which consumers issue their products."""
-    boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
+    boxes: SlotCounter = field(default_factory=SlotCounter)
     """In which results of the tile have left."""
     ahead: Ahead | None = None
     """Where another role issues some of an iteration's products."""

@@ -13,7 +13,6 @@ from xdsl.ir import SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.build import INDEX, Build
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import IndexPlace
@@ -24,12 +23,12 @@ _THREADS = 256
 """Of two warpgroups."""
 
 
-def _first_barrier(d: PipelineDecisions | CascadeDecisions) -> int:
+def _first_barrier(d: CascadeDecisions) -> int:
     """After barrier 0, the CTA's, and those of the consumers, from 1 on."""
     return 1 + d.consumers
 
 
-def start_issue_order(build: Build, d: PipelineDecisions | CascadeDecisions, unit: SSAValue) -> IssueOrder | None:
+def start_issue_order(build: Build, d: CascadeDecisions, unit: SSAValue) -> IssueOrder | None:
     """Before a role's loops, where its units issue in order."""
     if not d.ordered:
         return None

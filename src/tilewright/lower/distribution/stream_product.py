@@ -1,4 +1,4 @@
-"""How the tiles that are streamed over CTAs enter a pipeline: a head and a tail before the whole tiles.
+"""How the tiles that are streamed over CTAs enter a walk: a head and a tail before the whole tiles.
 
 Each role goes through three loops in the same order: the CTA's heads, its tail (`ac.stream_part`), its whole tiles.
 What a consumer makes of a head is stored as a partial sum, which the tile's owner adds to its tail, and only then comes

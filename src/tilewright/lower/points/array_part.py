@@ -5,16 +5,12 @@ Checked by: tests/lower/test_batch.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import parameter_name
-from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import Build
 from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address
 from tilewright.lower.ptx.lowering import Lowering
@@ -32,23 +28,6 @@ def part_at(build: Build, array: SSAValue, dimension: int, index: SSAValue) -> S
             result_types=[ac.GlobalType(kind.element, IntAttr(kind.rank.data - 1))],
         )
     )
-
-
-def parts_of_batch(
-    build: Build,
-    program: tile.ProgramOp,
-    batch: str,
-    index: SSAValue,
-    arrays: dict[str, SSAValue],
-    names: Collection[str],
-) -> dict[str, SSAValue]:
-    """`arrays`, with those in `names` that have the axis `batch` replaced by their part of one element of the batch."""
-    parts = dict(arrays)
-    for argument in program.body.block.args:
-        name, axes = parameter_name(program, argument), tensor_type(argument).axis_names
-        if name in names and name in arrays and batch in axes:
-            parts[name] = part_at(build, arrays[name], axes.index(batch), index)
-    return parts
 
 
 def lower_part(lowering: Lowering, op: ac.GlobalPartOp) -> GlobalPlace:

@@ -61,7 +61,6 @@ from tilewright.lower.fragment.promotion import lower_promotion, used_once
 from tilewright.lower.fragment.register_operand import keep_read_registers, lower_register_operand
 from tilewright.lower.fragment.registers import lower_fragment
 from tilewright.lower.fragment.shared_columns import load_shared_columns
-from tilewright.lower.pipeline.prefetch import lower_prefetch
 from tilewright.lower.points.array_part import lower_part
 from tilewright.lower.points.elementwise import divided, lower_elementwise
 from tilewright.lower.points.rows import lower_rows
@@ -88,6 +87,7 @@ from tilewright.lower.ptx.places import (
     registers_of,
     with_registers,
 )
+from tilewright.lower.ptx.prefetch import lower_prefetch
 from tilewright.lower.ptx.remade import lower_remade
 from tilewright.lower.ptx.rings import (
     keep_releases_first,

@@ -14,10 +14,7 @@ Checked by: tests/lower/ptx/test_async_copy.py (values at small sizes), and by `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation
 
 from tilewright.base.element import parse_element
 from tilewright.ir.ac.async_copy import (
@@ -27,12 +24,6 @@ from tilewright.ir.ac.async_copy import (
     AsyncCopyIssueOp,
     AsyncCopyWaitOp,
 )
-from tilewright.ir.decisions import AsyncPlan, OperandDecision, PipelineDecisions
-from tilewright.ir.tier import int_array
-from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import parameter_name
-from tilewright.ir.tile.types import tensor_type
-from tilewright.lower.build import Build, affine
 from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
 from tilewright.lower.ptx.rings import barrier_address
@@ -42,64 +33,6 @@ _CACHE = ".L2::128B"
 """Rows are read slice after slice, so what lies beside a piece is wanted next."""
 
 # ---------------------------------------------------------------- construction
-
-
-def source_dimensions(program: tile.ProgramOp, d: PipelineDecisions, operand: OperandDecision) -> tuple[int, ...]:
-    """Which dimensions of an operand's array its coordinates run along: the contiguous one, its other one, the rest."""
-    tensor = next(
-        tensor_type(argument)
-        for argument in program.body.block.args
-        if parameter_name(program, argument) == operand.buffer
-    )
-    outer = next(axis for axis in (d.rows, d.columns) if axis in tensor.axis_names)
-    first = (d.contracted, outer) if operand.major == "K" else (outer, d.contracted)
-    further = [axis for axis in tensor.axis_names if axis not in first]
-    return tuple(tensor.axis_names.index(axis) for axis in (*first, *further))
-
-
-def copy_pieces(
-    build: Build,
-    d: PipelineDecisions,
-    operand: OperandDecision,
-    plan: AsyncPlan,
-    arrays: tuple[SSAValue, SSAValue, tuple[int, ...]],
-    indices: Sequence[SSAValue],
-    slot: int,
-    steps: tuple[int, int],
-    share: SSAValue | None,
-    tx: SSAValue,
-) -> SSAValue:
-    """Copies that fill one operand's slot, as `lower.pipeline.kernel` has them for the copy engine.
-
-    arrays: the operand's array, the ring's buffer, and the dimensions of `source_dimensions`. indices: of the tile, of
-    the turn of the loop, then coordinates of further dimensions. steps: elements of the outer axis from one tile to
-    the next, and from one box to the next.
-    """
-    source, buffer, dimensions = arrays
-    tile_index, k, *further = indices
-    inner_box = operand.map.box[0]
-    tile_step, box_step = steps
-    # A K-major slot as deep as several swizzle spans is one matrix a span, beside one another.
-    spans = d.tile_k // inner_box if operand.major == "K" else 1
-    parts = plan.boxes // spans
-    deep = d.tile_k * d.shares
-    slices = [(k, deep * d.partials), *([(share, d.tile_k)] if share is not None else [])]
-    for number in range(plan.boxes):
-        span, part = divmod(number, parts)
-        outer = affine(build, [(tile_index, tile_step)], part * box_step + operand.outer_shift)
-        depth = affine(build, slices, slot * deep + span * inner_box)
-        coordinates = [*([depth, outer] if operand.major == "K" else [outer, depth]), *further]
-        properties: dict[str, Attribute] = {
-            "offset_bytes": IntAttr((span * parts + part) * plan.box_bytes),
-            "box": int_array(operand.map.box[:2]),
-            "dimensions": int_array(dimensions),
-            "piece_bytes": IntAttr(operand.piece_bytes),
-        }
-        op = AsyncCopyIssueOp.create(
-            operands=[source, buffer, tx, *coordinates], properties=properties, result_types=[tx.type]
-        )
-        tx = build.value(op)
-    return tx
 
 
 # ---------------------------------------------------------------- emission

@@ -28,7 +28,7 @@ def joined_slots(
     computed: bool,
 ) -> tuple[SlotDecision, ...]:
     """The slots of the loads of these sums, joined where nothing else reads them; that of the operand with the rows
-    comes first, as it does in a pipeline's slots.
+    comes first.
 
     read_once: whether no byte of what the products do not have in common is expected to be read a second time;
     computed: whether the operand with the rows is computed of its slot, by which that is read alone. Raises

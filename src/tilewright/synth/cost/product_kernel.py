@@ -1,4 +1,4 @@
-"""What of a decided product's kernel decides how long it takes? The same of a pipeline and of a walk that sums.
+"""What of a decided product's kernel decides how long it takes? It is a walk that only sums.
 
 Everything is in the accumulator's orientation. Checked by: tests/synth/cost/test_time_model.py.
 """
@@ -11,10 +11,7 @@ from typing import TypeGuard
 
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.copy_decisions import StoreDecision
-from tilewright.ir.decisions import Decisions, PipelineDecisions
-
-Summed = PipelineDecisions | CascadeDecisions
-"""Decisions of a product with an epilogue; of walks those that only sum, in registers."""
+from tilewright.ir.decisions import Decisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,45 +73,24 @@ class ProductKernel:
         return self.tiles * self.shares * slices * self.slot_bytes
 
 
-def is_summed(decisions: Decisions) -> TypeGuard[Summed]:
+def is_summed(decisions: Decisions) -> TypeGuard[CascadeDecisions]:
     """Whether the decisions are those of a product of whole matrices with an epilogue, whose sums are in registers."""
-    if isinstance(decisions, CascadeDecisions):
-        alone = any(slot.joined for slot in decisions.slots)
-        return alone and not (decisions.grouping or decisions.tensor_columns)
-    return isinstance(decisions, PipelineDecisions)
+    if not isinstance(decisions, CascadeDecisions):
+        return False
+    alone = any(slot.joined for slot in decisions.slots)
+    return alone and not (decisions.grouping or decisions.tensor_columns)
 
 
-def in_two_levels(decisions: Summed) -> bool:
+def in_two_levels(decisions: CascadeDecisions) -> bool:
     """Whether threads add up products of slots, which takes time that no model has."""
-    return bool(decisions.promoted if isinstance(decisions, PipelineDecisions) else decisions.partials)
+    return bool(decisions.partials)
 
 
-def product_kernel(decisions: Summed, extents: tuple[int, int, int], stored_bytes: int | None = None) -> ProductKernel:
+def product_kernel(
+    d: CascadeDecisions, extents: tuple[int, int, int], stored_bytes: int | None = None
+) -> ProductKernel:
     """Of a product of (rows, columns, contracted) elements as the program has them, swapped or not. stored_bytes: of
     each element of the results, where not all of them have maps."""
-    if isinstance(decisions, PipelineDecisions):
-        return _of_pipeline(decisions, extents)
-    return _of_walk(decisions, extents, stored_bytes)
-
-
-def _of_pipeline(d: PipelineDecisions, extents: tuple[int, int, int]) -> ProductKernel:
-    rows, columns, depth = extents
-    if d.swapped:
-        rows, columns = columns, rows
-    element_bytes, stored_bytes = d.a.map.tensor_map().element.bytes, _stored_bytes(d.stores)
-    loaded = d.a.loaded_extent(d.tile_m) + d.b.loaded_extent(d.tile_n)
-    batch = d.a.map.dims[2] if d.batch and len(d.a.map.dims) > 2 else 1
-    return ProductKernel(
-        rows * batch, columns, depth, 1, element_bytes, stored_bytes,
-        batch * ((rows + columns) * depth * element_bytes + rows * columns * stored_bytes), d.tile_m, d.tile_n,
-        d.tile_k, math.ceil(rows / d.row_step) * math.ceil(columns / d.column_step) * batch,
-        loaded * d.tile_k * element_bytes, d.part_n, all(store.path == "tma" for store in d.stores), d.stages,
-        d.consumers, bool(d.turns), d.split, d.teams, d.streamed, d.head_slices, d.release_distance, False,
-        d.raster_group, d.ctas, d.smem_bytes, d.launch_registers,
-    )  # fmt: skip
-
-
-def _of_walk(d: CascadeDecisions, extents: tuple[int, int, int], stored_bytes: int | None) -> ProductKernel:
     rows, columns, depth = extents
     first, *others = (slot for slot in d.slots if slot.among == 1 or slot.which == 0)
     products, element_bytes = others[0].among, first.element_bytes

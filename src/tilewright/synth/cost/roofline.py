@@ -25,7 +25,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import axes_of, gathers, loads, stores
 from tilewright.ir.tile.types import read_type, tensor_type, value_type
-from tilewright.synth.cost.product_kernel import ProductKernel, Summed, in_two_levels, is_summed, product_kernel
+from tilewright.synth.cost.product_kernel import ProductKernel, in_two_levels, is_summed, product_kernel
 from tilewright.synth.cost.time_model import predicted_time
 from tilewright.targets import Target
 
@@ -176,16 +176,11 @@ def _is_a_sum(op: tile.UnaryOp | tile.BinaryOp) -> bool:
     return isinstance(op, tile.BinaryOp) and isinstance(op.right.owner, ContractOp)
 
 
-def product_extents(program: tile.ProgramOp, decisions: Summed) -> tuple[int, int, int]:
-    """Rows, columns and contracted elements: of a pipeline as the program has them, of a walk as its tiles do."""
-    if isinstance(decisions, CascadeDecisions):
-        axes = (decisions.row, decisions.column, decisions.streamed)
-        row, column, contracted = (program.extents[axis] for axis in axes)
-        return row, column, contracted
-    rows, columns = decisions.rows, decisions.columns
-    if decisions.swapped:
-        rows, columns = columns, rows
-    return program.extents[rows], program.extents[columns], program.extents[decisions.contracted]
+def product_extents(program: tile.ProgramOp, decisions: CascadeDecisions) -> tuple[int, int, int]:
+    """Rows, columns and contracted elements, as a walk's tiles have them."""
+    axes = (decisions.row, decisions.column, decisions.streamed)
+    row, column, contracted = (program.extents[axis] for axis in axes)
+    return row, column, contracted
 
 
 def _shared_bytes(kernel: ProductKernel, target: Target) -> int:

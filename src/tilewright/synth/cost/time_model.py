@@ -1,6 +1,6 @@
 """How long does a decided product take, in microseconds, from the end of the launch before to its own end?
 
-One closed form for every configuration of a pipeline, or of a walk that sums (`synth.cost.product_kernel`): large tiles
+One closed form for every configuration of a walk that sums (`synth.cost.product_kernel`): large tiles
 shared or alternate, thin products, splits, few stages. A CTA's slice of the contracted axis takes the longest of
 
 - multiplying it, at the tensor cores' rate or at that of the shared memory that they read;
@@ -33,10 +33,9 @@ import math
 from dataclasses import dataclass, fields
 from functools import cache
 
-from tilewright.ir.decisions import PipelineDecisions
-from tilewright.synth.cascade.slot_pieces import copying_cycles as copied_slots_cycles
-from tilewright.synth.cost.product_kernel import ProductKernel, Summed, product_kernel
-from tilewright.synth.operand.async_copy import copying_cycles
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.synth.cascade.slot_pieces import copying_cycles
+from tilewright.synth.cost.product_kernel import ProductKernel, product_kernel
 from tilewright.synth.tile.long_sum import handing_cycles
 from tilewright.synth.tile.long_sum import parameters_of as sum_parameters_of
 from tilewright.targets import Target
@@ -112,7 +111,7 @@ class PredictedTime:
 
 
 def predicted_time(
-    decisions: Summed,
+    decisions: CascadeDecisions,
     extents: tuple[int, int, int],
     target: Target,
     parameters: TimeParameters | None = None,
@@ -124,8 +123,7 @@ def predicted_time(
     states none.
     """
     kernel = product_kernel(decisions, extents, stored_bytes)
-    of_pipeline = isinstance(decisions, PipelineDecisions)
-    copied = copying_cycles(decisions, target) if of_pipeline else copied_slots_cycles(decisions, target)
+    copied = copying_cycles(decisions, target)
     p = parameters or parameters_of(target)
     cycle = 1e6 / target.limit("device.clock_hertz")
     multiprocessors = target.limit("device.multiprocessors")

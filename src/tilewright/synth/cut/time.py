@@ -2,7 +2,7 @@
 
 One estimate for every kind of program, in one unit, so that sequences of kernels compare with a single kernel:
 
-- a pipeline takes what `synth.cost.time_model` says, and what copying operands before it moves;
+- a walk that only sums takes what `synth.cost.time_model` says;
 - threads that fold rows or compute elements move bytes, each array once, and once more for every further walk, at the
   device memory's rate or, where few multiprocessors have work, at what those get from the L2 cache;
 - a walk along an axis by tiles takes, for each of its tiles, its products and what threads compute of their results,
@@ -12,7 +12,7 @@ One estimate for every kind of program, in one unit, so that sequences of kernel
 
 Against an H200 (`python -m bench fused`): sequences of a product and rows take 0.99 to 1.06 of their estimate, split
 attention of one query 0.83 to 1.02, attention 0.95 to 1.2, walks whose consumers compute an operand or are alone up to
-2.0, so that a single kernel is rather kept than cut. Not handled: clocks that fall under load but for pipelines, arrays
+2.0, so that a single kernel is rather kept than cut. Not handled: clocks that fall under load but for sums, arrays
 that stay in the L2 cache from one kernel to the next. It chooses nothing by itself.
 Checked by: tests/synth/cut/test_time.py.
 """
@@ -25,7 +25,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.cascade import CascadeDecisions, walked_part
 from tilewright.ir.cascade_facts import CascadeAxes, cascade_axes, contractions, loads_of_walk, products_of
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
@@ -39,9 +39,8 @@ from tilewright.synth.cost.roofline import (
     SPECIAL,
     compulsory_bytes,
     predicted_microseconds,
-    product_extents,
 )
-from tilewright.synth.cost.time_model import multiply_cycles, parameters_of, predicted_time
+from tilewright.synth.cost.time_model import multiply_cycles, parameters_of
 from tilewright.synth.operand.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
 from tilewright.targets import Target
 
@@ -74,8 +73,6 @@ def moved(size_bytes: float, target: Target) -> float:
 def microseconds(program: tile.ProgramOp, decisions: Decisions, target: Target) -> float:
     """Of a launch that follows another."""
     match decisions:
-        case PipelineDecisions():
-            return _pipeline(program, decisions, target)
         case ElementwiseDecisions():
             return _start(target) + _elements(program, decisions, target)
         case CascadeDecisions():
@@ -89,17 +86,6 @@ def _start(target: Target) -> float:
 
 def _cycle(target: Target) -> float:
     return 1e6 / target.limit("device.clock_hertz")
-
-
-def _pipeline(program: tile.ProgramOp, d: PipelineDecisions, target: Target) -> float:
-    time = predicted_time(d, product_extents(program, d), target).microseconds
-    for operand in (d.a, d.b):
-        if operand.materialized:
-            outer = d.rows if operand.side == "left" else d.columns
-            extents = [program.extents[axis] for axis in (*d.batch, outer, d.contracted)]
-            copied = 2 * math.prod(extents) * operand.map.tensor_map().element.bytes
-            time += _start(target) + _at_reading_rate(copied, target)
-    return time
 
 
 def _elements(program: tile.ProgramOp, d: ElementwiseDecisions, target: Target) -> float:
@@ -118,14 +104,14 @@ def busy_multiprocessors(program: tile.ProgramOp, decisions: Decisions, target: 
         case CascadeDecisions():
             tiles = tiles_of(program, decisions)
             return tiles / math.ceil(tiles / decisions.ctas)
-        case ElementwiseDecisions() | PipelineDecisions():
+        case ElementwiseDecisions():
             return min(_filled(decisions, target), multiprocessors)
 
 
-def _filled(decisions: ElementwiseDecisions | PipelineDecisions, target: Target) -> float:
+def _filled(decisions: ElementwiseDecisions, target: Target) -> float:
     """How many multiprocessors a launch's CTAs keep at work: one each, but of threads that take a row each, and ask for
     its elements one by one, as many CTAs as it has room for."""
-    if isinstance(decisions, ElementwiseDecisions) and any(row.threads == 1 for row in decisions.rows):
+    if any(row.threads == 1 for row in decisions.rows):
         return decisions.ctas * decisions.threads / target.limit("multiprocessor.threads_max")
     return decisions.ctas
 

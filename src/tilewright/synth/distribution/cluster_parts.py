@@ -9,21 +9,5 @@ go.
 
 from __future__ import annotations
 
-from tilewright.base.error import TilewrightError
-from tilewright.ir.decisions import OperandDecision
-
 ATOM_ROWS = 8
 """Rows of 128 bytes after which the swizzle begins anew."""
-
-
-def require_equal_parts(operand: OperandDecision, extent: int, issuers: int) -> None:
-    """Raises TilewrightError where `issuers` CTAs cannot each load an equal part of an operand's slot.
-
-    extent: elements of the slot along the operand's outer axis.
-    """
-    multiple = ATOM_ROWS if operand.major == "K" else operand.map.box[0]
-    if extent % (issuers * multiple):
-        raise TilewrightError(
-            f"a cluster of {issuers} CTAs cannot share {extent} elements of {operand.buffer}, {operand.major}-major",
-            remedy=f"each CTA loads a part of the shared operand, which must be a multiple of {multiple}",
-        )

@@ -12,11 +12,9 @@ products, operands computed in registers or copied by threads. Checked by: tests
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile import operations as tile
 from tilewright.synth.cost.model import Rates, rates_of
 from tilewright.synth.cost.model import slice_cycles as model_cycles
 from tilewright.synth.tile.shape import TileQuestion, TileShape
@@ -57,33 +55,6 @@ class Stream:
     ctas: int
     head_slices: int
     saved_cycles: float
-
-
-def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, wanted: Wanted) -> PipelineDecisions:
-    """The decisions, with tiles streamed where that is asked for or expected to be quicker.
-
-    Raises TilewrightError where it is asked for and cannot be.
-    """
-    element_bytes = d.a.map.tensor_map().element.bytes
-    narrow = any(store.turned for store in d.stores) and d.tile_n < LEAST_TURNED_COLUMNS
-    cut = CutTiles(
-        (_tiles(program, d), _slices(program, d)), least_slices(d), (d.tile_m, d.tile_n, d.tile_k), element_bytes,
-        bool(d.turns), element_bytes == STREAMED_BYTES and not narrow,
-    )  # fmt: skip
-    chosen = choose_stream(cut, _obstacle(program, d), target, wanted)
-    if chosen is None:
-        return d
-    stream, reason = chosen
-    return replace(
-        d,
-        streamed=stream.tiles,
-        head_slices=stream.head_slices,
-        ctas=stream.ctas,
-        # What is asked for before the kernel before has ended would belong to a whole tile.
-        prefetch=0,
-        prefetch_columns=0,
-        reasons=(*d.reasons, reason),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,30 +134,3 @@ def pays(stream: Stream, tiles: int) -> bool:
     """Whether fewer cycles are expected, of products of more tiles than one wave has: shorter ones are split among
     clusters."""
     return stream.saved_cycles > 0 and tiles > stream.ctas
-
-
-def least_slices(d: PipelineDecisions) -> int:
-    """Slices of the shortest part of a tile: those that a consumer's loop takes before it turns, and where tiles are
-    taken in turn one that was waited for before the turn is passed on."""
-    return max(2, d.release_distance + 1) if d.turns else max(1, d.release_distance)
-
-
-def _obstacle(program: tile.ProgramOp, d: PipelineDecisions) -> str:
-    """Why tiles of these decisions cannot be streamed; empty where they can."""
-    plain = {
-        "CTAs of a cluster share what they load": d.cluster_ctas > 1,
-        "CTAs of a cluster share the contracted axis": d.split > 1,
-        "several clusters share the contracted axis": d.teams > 1,
-        "a batch has several matrices": bool(d.batch),
-        "an iteration of a sum in two levels has two slots": d.partials > 1,
-        "threads copy an operand": d.copies_by_threads,
-    }
-    return next((why for why, stands in plain.items() if stands), "")
-
-
-def _tiles(program: tile.ProgramOp, d: PipelineDecisions) -> int:
-    return math.ceil(program.extents[d.rows] / d.row_step) * math.ceil(program.extents[d.columns] / d.column_step)
-
-
-def _slices(program: tile.ProgramOp, d: PipelineDecisions) -> int:
-    return math.ceil(program.extents[d.contracted] / d.tile_k)

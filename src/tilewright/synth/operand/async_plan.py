@@ -1,29 +1,17 @@
-"""How the copies through each chosen tensor map complete: mechanism, bytes of a stage, stages.
+"""How the stores through each chosen tensor map complete: mechanism, bytes of a box, slots.
 
-A load completes by transactions on the mbarrier of its slot: the full box counts, whatever part of it lies outside the
-tensor; what threads copy completes by their deferred arrivals there. A store completes as a bulk group of its own, and
-its slot may be written again when at most `pending` newer groups are unread. The plans are attributes of the program;
-`lower` announces and waits for what stands in them, and `contract` proves that what is announced is what arrives.
+A store completes as a bulk group of its own, and its slot may be written again when at most `pending` newer groups are
+unread. The plans are attributes of the program; `lower` waits for what stands in them, and `contract` proves that this
+is enough. How loads complete follows from their slots alone (`lower.cascade.slots`).
 Source: PTX ISA, cp.async.bulk.tensor, completion mechanisms.
 Checked by: tests/synth/operand/test_async_plan.py.
 """
 
 from __future__ import annotations
 
-from tilewright.ir.decisions import DEFERRED_ARRIVALS, AsyncPlan, OperandDecision, StoreDecision
+from tilewright.ir.decisions import AsyncPlan, StoreDecision
 
-TRANSACTIONS = "mbarrier transactions"
 GROUPS = "bulk groups"
-
-
-def plan_load(operand: OperandDecision, extent: int, depth: int, issuers: int, stages: int) -> AsyncPlan:
-    """The loads that fill one slot with `extent` by `depth` elements of an operand, shared by `issuers` CTAs."""
-    map_ = operand.map.tensor_map()
-    box_bytes = map_.box_bytes
-    stage_bytes = extent * depth * map_.element.bytes
-    boxes = stage_bytes // (box_bytes * issuers)
-    mechanism = DEFERRED_ARRIVALS if operand.piece_bytes else TRANSACTIONS
-    return AsyncPlan(operand.buffer, "load", mechanism, box_bytes, boxes, issuers, stage_bytes, stages, 0)
 
 
 def plan_store(store: StoreDecision, slots: int, chunks: int) -> AsyncPlan:
@@ -42,11 +30,4 @@ def stores_under_way(chunks: int, slots: int) -> int:
 def plan_words(plan: AsyncPlan) -> str:
     """One line for the report."""
     boxes = f"{plan.boxes} box{'es' if plan.boxes > 1 else ''} of {plan.box_bytes} bytes"
-    if plan.direction == "load":
-        shared = f" from each of {plan.issuers} CTAs" if plan.issuers > 1 else ""
-        told = "copied by threads" if plan.mechanism == DEFERRED_ARRIVALS else "announced"
-        return (
-            f"loads of {plan.buffer}: {plan.mechanism}, {boxes}{shared}, {plan.stage_bytes} bytes {told} in each of "
-            f"{plan.stages} stages"
-        )
     return f"stores of {plan.buffer}: {plan.mechanism}, {boxes}, {plan.stages} slots, {plan.pending} still being read"

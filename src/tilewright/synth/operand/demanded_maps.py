@@ -20,9 +20,9 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import first_alike, load_number
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, MapDecision, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, MapDecision
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import dots, loads, parameter_name, stores
+from tilewright.ir.tile.facts import loads, parameter_name, stores
 from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.types import MAX_TENSOR_ELEMENTS, TensorType, tensor_type
 from tilewright.layout.numbers.condition import Condition, condition_text, every, is_zero, names_of, parts_of
@@ -73,21 +73,13 @@ def check_demanded_maps(
 def _uses(program: tile.ProgramOp, decisions: Decisions) -> list[_Use]:
     """How each load of an operand and each store was decided."""
     uses: list[_Use] = []
-    pipeline = decisions if isinstance(decisions, PipelineDecisions) else None
-    operands = {} if pipeline is None else {operand.side: operand for operand in (pipeline.a, pipeline.b)}
-    direct: dict[str, MapDecision] = {}
-    for product in dots(program):
-        for side, value in (("left", product.left), ("right", product.right)):
-            source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
-            if isinstance(source.owner, tile.LoadOp) and side in operands and not operands[side].materialized:
-                direct[parameter_name(program, source.owner.tensor)] = operands[side].map
     walk = decisions if isinstance(decisions, CascadeDecisions) else None
     brought = {} if walk is None else {slot.load: slot for slot in walk.slots if not slot.lookups}
     for load in loads(program):
         source = read_tensor(load.tensor)
         name = parameter_name(program, source)
         slot = brought.get(load_number(program, first_alike(program, load)))
-        map = direct.get(name) if slot is None else None if slot.piece_bytes else slot.map
+        map = None if slot is None or slot.piece_bytes else slot.map
         uses.append(_Use(name, tensor_type(source), load.place.data, map, False))
     leaving = () if isinstance(decisions, ElementwiseDecisions) else decisions.stores
     stored = {item.parameter: item for item in leaving}

@@ -30,22 +30,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.tile.wanted import Wanted
 
 _IN_WAVES = "launched after the copies have ended, so that neighbouring tiles are computed side by side"
-
-
-def begins_early(copied: bool, tiles: int, ctas: int, wanted: Wanted, reasons: list[str]) -> bool:
-    """copied: whether a launch before copies operands; tiles: of all CTAs together, which are `ctas`."""
-    if wanted.programmatic is not None:
-        return wanted.programmatic
-    if copied and tiles > ctas:
-        reasons.append(_IN_WAVES)
-        return False
-    return True
 
 
 def in_chain(parts: Sequence[tuple[tile.ProgramOp, Decisions]], wanted: Wanted) -> tuple[Decisions, ...]:
@@ -77,15 +67,6 @@ def _folds(d: Decisions) -> bool:
     return isinstance(d, ElementwiseDecisions) and bool(d.rows)
 
 
-def _in_waves(program: tile.ProgramOp, d: CascadeDecisions | PipelineDecisions) -> bool:
+def _in_waves(program: tile.ProgramOp, d: CascadeDecisions) -> bool:
     """Whether some CTA takes several tiles."""
-    if isinstance(d, PipelineDecisions):
-        return bool(d.releases_first) and d.teams == 1
     return tiles_of(program, d) * d.shares > d.ctas
-
-
-def with_waiter(d: PipelineDecisions) -> PipelineDecisions:
-    """The decisions, with who waits for the launch before."""
-    # Factors are loaded before the first slot; threads that copy wait each for itself.
-    early = d.promoted or d.copies_by_threads
-    return replace(d, filler_waits=int(bool(d.programmatic) and not early))

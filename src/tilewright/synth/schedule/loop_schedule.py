@@ -1,4 +1,4 @@
-"""How do the turns of a decided pipeline overlap: how many slots does its ring need, and when are they released?
+"""How do the iterations of a decided loop overlap: how many slots does its ring need, and when are they released?
 
 The decided tile is described as a loop's body, becomes a task graph of a producer and of consumers, and is scheduled.
 Consumers that share a tile are one stream, since the slots that they share keep them together; but where each waits for
@@ -17,22 +17,17 @@ Not handled: what clusters save of copies; the epilogue, in whose time the produ
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.loop_body import BodyOperation, Carried, Compute, LoadTile, LoopBody, Multiply
 from tilewright.ir.schedule import Method, Schedule, schedule_from_json, schedule_to_json, summary_line
 from tilewright.ir.task_graph import TaskGraph, graph_from_json, graph_to_json
-from tilewright.ir.tile import operations as tile
 from tilewright.synth.schedule.loop_tasks import RELEASE, task_graph
-from tilewright.synth.schedule.release_distance import FIXED, MOST, possible_distances, require_distance
+from tilewright.synth.schedule.release_distance import FIXED, MOST
 from tilewright.synth.schedule.schedules import schedule_graph
-from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 RING = "ring"
@@ -62,21 +57,6 @@ class LoopShape:
     consumers: int
     consumer_registers: int
     trips: int
-
-
-def shape_of(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoopShape:
-    """The decided tile of one program."""
-    depth = program.extents[decisions.contracted] / (decisions.tile_k * decisions.shares)
-    return LoopShape(
-        (decisions.tile_m, decisions.tile_n, decisions.tile_k),
-        (decisions.a.loaded_extent(decisions.tile_m), decisions.b.loaded_extent(decisions.tile_n)),
-        decisions.a.map.tensor_map().element.bytes,
-        1,
-        bool(decisions.promoted),
-        1 if decisions.turns else decisions.consumers,
-        decisions.consumer_registers,
-        max(1, math.ceil(depth)),
-    )
 
 
 def loop_body(name: str, shape: LoopShape, slots_max: int, release_distance: int = 1) -> LoopBody:
@@ -116,7 +96,7 @@ def loop_body(name: str, shape: LoopShape, slots_max: int, release_distance: int
 
 @dataclass(frozen=True, slots=True)
 class ScheduledLoop:
-    """The loop of a pipeline with one release distance. prices: in cycles of the whole loop, of every distance that was
+    """The loop over slots with one release distance. prices: in cycles of the whole loop, of every distance that was
     scheduled."""
 
     release_distance: int
@@ -166,7 +146,7 @@ def schedule_loop(
 
 
 def distance_of(graph: TaskGraph) -> int:
-    """Products late that the graph of a pipeline's loop has slots released. Raises TilewrightError for a graph with
+    """Products late that the graph of a loop has slots released. Raises TilewrightError for a graph with
     releases at several distances, or without one."""
     late = {
         edge.distance
@@ -185,27 +165,7 @@ def slots_wanted(shape: LoopShape, target: Target) -> int:
     return schedule_loop("slots", shape, _SLOTS_NO_MATTER, range(MOST + 1), target).schedule.slots_of(RING)
 
 
-def scheduled(
-    program: tile.ProgramOp, decisions: PipelineDecisions, target: Target, wanted: Wanted
-) -> PipelineDecisions:
-    """The decisions with the schedule of their loop, and what is read off it. Raises TilewrightError where there is
-    none, or not with what is wanted."""
-    shape = shape_of(program, decisions)
-    plain = not shape.scaled
-    slices = min(decisions.head_slices, shape.trips - decisions.head_slices) if decisions.streamed else shape.trips
-    possible = possible_distances(decisions.stages, slices, turns=bool(decisions.turns), plain=plain)
-    if wanted.release_distance is not None:
-        possible = (require_distance(wanted.release_distance, possible),)
-    name = program.sym_name.data
-    found = schedule_loop(name, shape, decisions.stages, possible, target, wanted.schedule)
-    decided = replace(decisions, release_distance=found.release_distance, reasons=(*decisions.reasons, str(found)))
-    return with_schedule(decided, found.graph, found.schedule)
-
-
-_Scheduled = TypeVar("_Scheduled", bound=PipelineDecisions | CascadeDecisions)
-
-
-def with_schedule(decisions: _Scheduled, graph: TaskGraph, schedule: Schedule) -> _Scheduled:
+def with_schedule(decisions: CascadeDecisions, graph: TaskGraph, schedule: Schedule) -> CascadeDecisions:
     """The decisions with that schedule, in the place of another."""
     reasons = tuple(line for line in decisions.reasons if not line.startswith("schedule ("))
     text = schedule_text(graph, schedule)
@@ -217,7 +177,7 @@ def schedule_text(graph: TaskGraph, schedule: Schedule) -> str:
     return json.dumps({"graph": graph_to_json(graph), "schedule": schedule_to_json(schedule)})
 
 
-def schedule_of(decisions: PipelineDecisions | CascadeDecisions) -> tuple[TaskGraph, Schedule] | None:
+def schedule_of(decisions: CascadeDecisions) -> tuple[TaskGraph, Schedule] | None:
     """The graph and the schedule that decisions carry, if any. Raises TilewrightError for a text that holds neither."""
     if not decisions.schedule:
         return None

@@ -1,7 +1,7 @@
 """How many slices of its first tile a kernel asks for before the one before it has ended.
 
 A kernel that begins early waits before it loads, since what it loads may be what the one before writes; but it may have
-its operands brought into the L2 cache meanwhile (`lower.pipeline.prefetch`). Asked for are four slices, half of what
+its operands brought into the L2 cache meanwhile (`lower.ptx.prefetch`). Asked for are four slices, half of what
 most rings hold: with more, what the kernel that still runs loads comes later, and eight take up to 6 % longer
 (`python -m bench.probes.beginnings`). Nothing is asked for where an operand is computed by the launch before, nor where
 all CTAs may begin while the kernel before is in its midst: they would ask at the wrong time (measured: 1 us of 10 lost
@@ -33,18 +33,17 @@ def prefetched_slices(
     slices: int,
     wanted: Wanted,
     *,
-    by_maps: bool = True,
     beside: bool = False,
 ) -> tuple[int, int]:
     """(slices, 1 if of the columns' operand and 0 if of the rows'): of the operand of more elements.
 
     maps: dimensions of the maps of the operand of the rows, of that of the columns, then of more of the columns.
-    slices: of one tile. by_maps: whether the arrays themselves are brought by these. beside: whether there is room for
+    slices: of one tile. beside: whether there is room for
     this launch's CTAs while those of the one before still run. Raises TilewrightError for a wish out of range.
     """
     if wanted.prefetch is not None and not 0 <= wanted.prefetch <= _MOST_SLICES:
         raise TilewrightError(f"{wanted.prefetch} slices cannot be asked for", remedy=f"use 0 to {_MOST_SLICES}")
-    plain = by_maps and all(len(dims) == 2 for dims in maps)
+    plain = all(len(dims) == 2 for dims in maps)
     if not plain or wanted.programmatic is False:
         return 0, 0
     rows, columns = (math.prod(dims) for dims in maps[:2])

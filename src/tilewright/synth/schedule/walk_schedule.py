@@ -1,6 +1,6 @@
 """How many products late does a walk that sums release its slots?
 
-As a pipeline's loop does, by the schedules of its tasks (`synth.schedule.loop_schedule`). A sum in two levels waits for
+By the schedules of its loop's tasks (`synth.schedule.loop_schedule`). A sum in two levels waits for
 each product as its part is added, which is none of the distances here.
 Checked by: tests/synth/cascade/test_sum_tile.py.
 """

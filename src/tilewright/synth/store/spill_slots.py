@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -52,7 +51,7 @@ def refuse_spill_slots(wanted: Wanted, what: str) -> None:
 
 
 def slots_to_try(
-    decisions: PipelineDecisions | CascadeDecisions, spilled_bytes: int, target: Target, *, keep_stages: bool
+    decisions: CascadeDecisions, spilled_bytes: int, target: Target, *, keep_stages: bool
 ) -> tuple[int, ...]:
     """Numbers of slots for a kernel that spills so many bytes of each thread, stores and loads counted.
 

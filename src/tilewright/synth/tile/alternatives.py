@@ -5,7 +5,7 @@ Each model that is asked for a product (`synth.tile.few_rows`, `long_sum`, `thin
 of each alternate, since their estimates were fitted apart; of tiles that differ in their columns alone, two are taken.
 What is yielded may still be refused where decisions are made, as any request may.
 
-Not handled: groups of rows, operands computed in registers, programs without a product of the pipeline's kind; depths
+Not handled: groups of rows, operands computed in registers, programs that do more than sum products; depths
 of the ring, clusters that share loads, orders of tiles. Checked by: tests/tune/test_candidates.py.
 """
 
@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 from tilewright.ir.cascade_facts import cascade_axes
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import dots, grouping
 from tilewright.synth.cascade.decide import is_cascade
 from tilewright.synth.cascade.sum_tile import sum_question
 from tilewright.synth.cascade.tensor_columns import slot_sums
@@ -28,7 +27,6 @@ from tilewright.synth.distribution.stream_k import expected_saving
 from tilewright.synth.distribution.turns import compared_tiles
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.tile import few_rows, long_sum, scaled_tile, thin_product
-from tilewright.synth.tile.question import ask
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -91,15 +89,10 @@ def alternatives(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Ite
 
 def _question(program: tile.ProgramOp, target: Target, wanted: Wanted) -> TileQuestion | None:
     """What is asked of a tile; None where there is none to choose."""
-    if is_cascade(program):
-        axes, sums = cascade_axes(program), slot_sums(program, target)
-        if not sums or axes.group or target.supports("tensor_memory"):
-            return None
-        return sum_question(program, axes, sums, target, wanted)
-    if grouping(program) is not None or not dots(program):
+    if not is_cascade(program) or target.supports("tensor_memory"):
         return None
-    (dot,) = dots(program)
-    return ask(program, dot, target, wanted).question
+    axes, sums = cascade_axes(program), slot_sums(program, target)
+    return sum_question(program, axes, sums, target, wanted) if sums and not axes.group else None
 
 
 def _models(question: TileQuestion, target: Target, wanted: Wanted) -> Iterator[Iterator[Alternative]]:

@@ -26,7 +26,7 @@ from dataclasses import replace
 from tilewright.base.error import TilewrightError
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.copy_decisions import BLOCK_ROWS
-from tilewright.ir.decisions import OperandDecision, StoreDecision
+from tilewright.ir.decisions import StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
@@ -97,36 +97,6 @@ def leave_in_bulk(program: tile.ProgramOp, misaligned: tuple[str, ...]) -> bool:
         if len(lines) != 1 or any(each % _STORED_BYTES for each in (*lines, *pitches)):
             return False
     return True
-
-
-def steps_as_decided(
-    program: tile.ProgramOp,
-    axes: tuple[str, str],
-    shape: TileShape,
-    parts: tuple[int, int],
-    cluster: tuple[int, int],
-    operands: tuple[OperandDecision, OperandDecision],
-    leaving: tuple[StoreDecision, ...],
-    *,
-    asked: bool,
-) -> tuple[TileShape, tuple[OperandDecision, OperandDecision], tuple[StoreDecision, ...]]:
-    """The tile with its step, operands in boxes of its parts, and stores that end at the step; all as they would be
-    without one where boxes cannot end there.
-
-    axes: of the accumulator's rows and columns; parts: of a tile's rows and of its columns; cluster: CTAs along either
-    that share loads of the other's operand.
-    Raises TilewrightError where a step is asked for, and cannot be.
-    """
-    major = (operands[0].major, operands[1].major)
-    shape, leaving = stepped(program, axes, shape, parts, cluster, major, leaving, asked=asked)
-    if shape.steps == (0, 0):
-        return shape, operands, leaving
-    along = 0 if shape.steps[0] else 1
-    if parts[along] > 1:
-        operand, size = operands[along], (shape.rows, shape.columns)[along]
-        boxed = replace(operand, map=replace(operand.map, box=(operand.map.box[0], size // parts[along])))
-        operands = (boxed, operands[1]) if along == 0 else (operands[0], boxed)
-    return shape, operands, leaving
 
 
 def stepped(

@@ -31,8 +31,7 @@ class Wanted:
     tensor core keeps fewer bits (see `synth.tile.accumulation`); "fast" if by the tensor core alone.
     teams: clusters that share the contracted axis of a tile and add up through memory.
     stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
-    ordered: whether consumers that share a tile issue a slot's products one after the other; of walks that compute
-    between products, whether they may.
+    ordered: whether consumers of walks that compute between products may issue them one after the other.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
     row_threads: of a CTA that takes a row, where programs fold rows; row_ctas: of a cluster that shares a row;
     row_kept: whether rows wait in shared memory.

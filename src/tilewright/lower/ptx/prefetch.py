@@ -8,37 +8,11 @@ Source: PTX ISA, cp.async.bulk.prefetch.tensor, griddepcontrol. Checked by: test
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
-
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import OperandDecision, PipelineDecisions
-from tilewright.lower.build import Build, order_properties
 from tilewright.lower.distribution.raster import order_of, raster
-from tilewright.lower.prefetch import SliceBoxes, ask_ahead
-from tilewright.lower.program import Counts
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.places import ParameterPlace
 from tilewright.lower.ptx.run_time import tiles_of_clusters
-
-
-def add_prefetch(build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAValue], counts: Counts) -> None:
-    """Ask for the first `d.prefetch` slices of an operand. counts: of tiles, as in `ac.tiles`."""
-    if not d.prefetch:
-        return
-    rows_side = not d.prefetch_columns
-    operand, extent, step = (d.a, d.tile_m, d.row_step) if rows_side else (d.b, d.tile_n, d.column_step)
-    outer, depth = _boxes(operand, extent, d.tile_k, d.box_steps[0 if rows_side else 1])
-    outer = [offset + operand.outer_shift for offset in outer]
-    boxes = SliceBoxes(int(not rows_side), step, d.tile_k, outer, depth, operand.major == "K")
-    ask_ahead(build, maps[0 if rows_side else 1], boxes, d.prefetch, counts[:2], order_properties(d))
-
-
-def _boxes(operand: OperandDecision, extent: int, depth: int, step: int) -> tuple[list[int], list[int]]:
-    """Where the boxes of a slice begin, along the outer axis and along the contracted one: all pairs. step: elements
-    of the outer axis from one to the next."""
-    boxes = -(-operand.loaded_extent(extent) // operand.outer_box)
-    along = operand.map.box[0 if operand.major == "K" else 1]
-    return [step * number for number in range(boxes)], list(range(0, depth, along))
 
 
 def lower_prefetch(lowering: Lowering, op: ac.PrefetchOp, kernel: ac.KernelOp) -> None:
