@@ -209,3 +209,11 @@ def test_what_turns_tiles_otherwise_is_refuted(edit: str) -> None:
     changed = TURNED_EDITS[edit](text)
     assert changed != text, "the edit changes nothing"
     assert isinstance(replay_plan(read(changed), plan, {}, (0,), whole=whole), Refuted)
+
+
+def test_extents_of_any_size_are_no_work() -> None:
+    """Of a trillion rows not each is looked at."""
+    extents = {"M": 1 << 40, "N": 24}
+    found, ctas = runs_instance(ElementwiseDecisions(660, 256, (), run=8), [("M", "N")], extents)
+    runs = found["M"] * 3
+    assert found["N"] == 24 and found["M"] > 0 and runs < 4 * 2 * 2 * ctas * 256

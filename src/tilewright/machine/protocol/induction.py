@@ -18,6 +18,7 @@ compares them with the assumption after it:
 - a counter's quotient by a bound that it is less than in every iteration is 0 (`machine.protocol.latches`), and gains
   nothing, if the counter is not negative and grows;
 - `x | b` and `x ^ b` gain what x gains if that is a multiple of more than b, which moves no bit of b;
+- of what loses something (a saturated sum, halves, a carry flag) nothing is known once it is of a counter;
 - bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
 - what is computed from registers that gain nothing gains nothing, and so does what is loaded from where they say;
 - the sign of a counter (a shift by all bits but one) gains nothing if the counter moves away from zero;
@@ -66,6 +67,7 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.machine.barrier.mbarrier import TOKEN_PHASE
 from tilewright.machine.core.memory import FIRST_WINDOW, SHARED_WINDOW
+from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.protocol.counter_values import (
     Gain,
     Inexact,
@@ -200,6 +202,8 @@ _RECIPROCAL_ERROR = Fraction(1, 1 << 28)
 """By how much of itself a quotient's gain may be wrong: reciprocals are rounded to 31 bits or more."""
 _BITS = re.compile(r"[busf]f?(\d+)(?:x\d)?")
 _FLOATING = re.compile(r"(?:f|bf|tf)\d+(?:x\d)?")
+_LOSES = re.compile(r"sat|cc|[busf]+\d+x\d")
+"""What keeps a sum within bounds, leaves a carry in a flag, or drops it between the halves of a register."""
 _SHORT = 32
 """Integers of fewer bits hold only a part of a counter."""
 
@@ -227,6 +231,7 @@ def objections(
     problems: list[Objection] = []
     ending = exits | _at_the_exit(body, direct, found, snapshots)
     writes = Counter(name for item in body for name in _targets(item))
+    makers = _makers(body)
     left: dict[str, Gain] = {}
     scaled: set[str] = set()
     lasting = _last_writes(body, blocks)
@@ -234,7 +239,7 @@ def objections(
     places = [(order[blocks[at]], at) if at < len(blocks) and blocks[at] in order else None for at in range(len(body))]
     stepped = {name: places[at] for at, item in enumerate(body) if item.guard is None for name in _targets(item)}
     for index, item in enumerate(body):
-        moving = _moving_use(item, gains, snapshots)
+        moving = _moving_use(item, gains, snapshots) or _carried_flag(body[:index], item, blocks[: index + 1])
         if moving:
             problems.append(Objection(item, moving))
         targets = _targets(item)
@@ -248,6 +253,7 @@ def objections(
                     snapshots,
                     found.period,
                     writes,
+                    makers,
                     ending,
                     direct,
                     open_registers,
@@ -259,9 +265,9 @@ def objections(
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
                 if item.row.startswith(_ARRIVALS)
-                else _below(item, gains, snapshots, scaled)
+                else _below(item, gains, makers, snapshots, scaled)
                 if index in below
-                else _gain(item, gains, written, snapshots, scaled)
+                else _gain(item, gains, makers, snapshots, scaled)
             )
         except Inexact as doubt:
             problems.append(Objection(item, str(doubt)))
@@ -286,6 +292,21 @@ def objections(
     return tuple(problems)
 
 
+def _makers(body: Sequence[Instruction]) -> Counter[str]:
+    """How many instructions give each register a value, those as one that step it by a number: wherever these stand, it
+    is near what a snapshot holds."""
+    made: Counter[str] = Counter()
+    stepped: set[str] = set()
+    for item in body:
+        match item.row, item.operands:
+            case (("add" | "sub"), (Register(name), Register(source), Immediate())) if name == source:
+                stepped.add(name)
+            case _:
+                made.update(_targets(item))
+    made.update(stepped)
+    return made
+
+
 def _is_before(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
     """Whether every iteration comes to one place before it comes to the other. None: some do not come to it."""
     return one is not None and other is not None and one < other
@@ -303,6 +324,12 @@ def _last_writes(body: Sequence[Instruction], blocks: Sequence[int]) -> set[tupl
 def _width(item: Instruction) -> int:
     """Bits of an integer instruction's type; 0 if it has none."""
     return max((int(each[1:]) for each in item.modifiers if each[:1] in "usb" and each[1:].isdigit()), default=0)
+
+
+def _compared_width(item: Instruction) -> int:
+    """Bits of what a comparison compares; 0 if they are no integers."""
+    kind = item.modifiers[-1]
+    return int(kind[1:]) if kind[:1] in "usb" and kind[1:].isdigit() else 0
 
 
 def _returned(item: Instruction, gain: Gain) -> Gain:
@@ -330,6 +357,17 @@ def _moving_use(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequenc
     return ""
 
 
+def _carried_flag(before: Sequence[Instruction], item: Instruction, blocks: Sequence[int]) -> str:
+    """Why an instruction may take a carry that no register of a snapshot shows: nothing in its block sets the flag
+    before it. Empty if it takes none, or that of its block."""
+    if FLAG not in facts_of(item).reads:
+        return ""
+    own = [each for at, each in enumerate(before) if not blocks or blocks[at] == blocks[-1]]
+    if any(each.guard is None and "cc" in each.modifiers for each in own):
+        return ""
+    return "it takes a carry that may be of another iteration"
+
+
 def _state(item: Instruction, gained: int, gains: Mapping[str, Gain]) -> int:
     """What the state that an arrival returns gains a period: so many phases as in the run."""
     if any(_gain_of(operand, gains) for operand in item.operands[1:]):
@@ -352,11 +390,11 @@ def _note_scaled(item: Instruction, gains: Mapping[str, Gain], scaled: set[str])
 
 
 def _gain(
-    item: Instruction, gains: Mapping[str, Gain], written: set[str], snapshots: Sequence[Snapshot],
-    scaled: Collection[str] = (),
+    item: Instruction, gains: Mapping[str, Gain], makers: Mapping[str, int], snapshots: Sequence[Snapshot],
+    scaled: Collection[str] = (), *, behind: bool = False,
 ) -> Gain:  # fmt: skip
-    """What the result of an instruction gains a period. scaled: counters whose upper bits may be lost. Raises
-    Inexact."""
+    """What the result of an instruction gains a period. makers: see `_makers`; scaled: counters whose upper bits may be
+    lost; behind: the instruction stands behind the loop. Raises Inexact."""
     sources = [_gain_of(operand, gains) for operand in item.operands[1:]]
     if item.guard is not None and gains.get(item.guard.register.name, 0):
         raise Inexact("its guard is a counter")
@@ -368,17 +406,17 @@ def _gain(
                 pass
     if not any(sources):
         return 0
-    if any(_FLOATING.fullmatch(each) for each in item.modifiers):
+    if any(_FLOATING.fullmatch(each) or _LOSES.fullmatch(each) for each in item.modifiers):
         raise Inexact(f"no rule says what {item.opcode} of a counter gains")
     if item.row in _READS_ALL_BITS or "hi" in item.modifiers or "wide" in item.modifiers:
-        _check_all_bits(item, sources, snapshots, scaled)
+        _check_all_bits(item, sources, makers, snapshots, scaled, behind=behind)
     match item.row, sources:
         case _, [0, gain, *rest] if (
             item.row in _WAITS and "parity" not in item.modifiers and not gain % TOKEN_PHASE and not any(rest)
         ):
             return 0
         case "cvt", [gain]:
-            return _converted(item, gain, snapshots)
+            return _converted(item, gain, makers, snapshots, behind=behind)
         case "mov" | "cvta" | "mapa", [gain, *_] if isinstance(item.operands[0], Register):
             return gain
         case "add", [one, other]:
@@ -390,7 +428,7 @@ def _gain(
         case "selp", [one, other, 0] if one == other:
             return one
         case "mul" | "mad", [one, other, *rest] if "hi" not in item.modifiers:
-            return _product(item, one, other, written) + (rest[0] if rest else 0)
+            return _product(item, one, other) + (rest[0] if rest else 0)
         case "mul", [gain, 0] if "hi" in item.modifiers and _width(item) in (32, 64):
             factor, width = _fixed(item.operands[2], "a factor"), _width(item)
             unsigned = f"u{width}" in item.modifiers
@@ -421,7 +459,8 @@ _READS_ALL_BITS = frozenset({"shr", "div", "rem", "bfe"})
 
 
 def _check_all_bits(
-    item: Instruction, sources: Sequence[Gain], snapshots: Sequence[Snapshot], scaled: Collection[str]
+    item: Instruction, sources: Sequence[Gain], makers: Mapping[str, int], snapshots: Sequence[Snapshot],
+    scaled: Collection[str], *, behind: bool = False,
 ) -> None:  # fmt: skip
     """Raises Inexact where an instruction reads upper bits that a counter has lost, or will soon."""
     width = _width(item)
@@ -432,14 +471,21 @@ def _check_all_bits(
     for operand, gain in zip(item.operands[1:], sources, strict=False):
         if gain and any(name in scaled and held(snapshots[-1], name) is None for name in _registers(operand)):
             raise Inexact(f"{item.opcode} reads a counter whose upper bits are shifted out")
-        check_range(operand, gain, width, snapshots)
+        check_range(operand, gain, width, snapshots, makers, unsigned=_is_unsigned(item.modifiers), behind=behind)
+
+
+def _is_unsigned(types: Sequence[str]) -> bool:
+    """Whether an instruction of these types reads a number without a sign."""
+    return not any(each[:1] == "s" and each[1:].isdigit() for each in types)
 
 
 def _is_power_of_two(operand: Operand) -> bool:
     return isinstance(operand, Immediate) and operand.value > 0 and not operand.value & (operand.value - 1)
 
 
-def _converted(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
+def _converted(
+    item: Instruction, gain: Gain, makers: Mapping[str, int], snapshots: Sequence[Snapshot], *, behind: bool
+) -> Gain:  # fmt: skip
     """A conversion takes the low bits of a counter, or makes it wider."""
     widths = [int(found[1]) for each in item.modifiers if (found := _BITS.fullmatch(each))]
     if len(widths) != 2 or "sat" in item.modifiers:
@@ -448,19 +494,21 @@ def _converted(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> 
     if min(to, of) < _SHORT:
         return _masked(gain, (1 << min(to, of)) - 1)
     if to > of:
-        check_range(item.operands[1], gain, of, snapshots)
+        unsigned = _is_unsigned(item.modifiers[-1:])
+        check_range(item.operands[1], gain, of, snapshots, makers, unsigned=unsigned, behind=behind)
     return gain
 
 
 def _below(
-    item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], scaled: Collection[str]
+    item: Instruction, gains: Mapping[str, Gain], makers: Mapping[str, int], snapshots: Sequence[Snapshot],
+    scaled: Collection[str],
 ) -> Gain:  # fmt: skip
     """What a quotient or a remainder gains whose dividend is less than its divisor. Raises Inexact."""
     dividend = item.operands[1]
     gain = _gain_of(dividend, gains)
     if item.guard is not None or gain < 0 or any((value_of(dividend, each) < 0).any() for each in snapshots):
         raise Inexact("a quotient of what may be negative")
-    _check_all_bits(item, (gain,), snapshots, scaled)
+    _check_all_bits(item, (gain,), makers, snapshots, scaled)
     return 0 if item.row == "div" else gain
 
 
@@ -481,19 +529,34 @@ def gain_after(
     anything."""
     values: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
     try:
-        return _gain(item, {name: gain for name, (gain, _) in counters.items()}, set(counters), [values]), _moved(
-            item, values
-        )
+        gains, makers = {name: gain for name, (gain, _) in counters.items()}, dict.fromkeys(counters, 1)
+        return _gain(item, gains, makers, [values], behind=True), _moved(item, values)
     except Inexact as doubt:
         return str(doubt)
 
 
-def gain_of(operand: Operand, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]) -> Gain | None:
-    """What an operand gains; None where no rule says so."""
+def stay_as_apart(item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]) -> bool:
+    """Whether a comparison behind a loop comes out the same after any number of periods more: its sides gain the same,
+    and neither overflows where that shows."""
+    gains = {name: gain for name, (gain, _) in counters.items()}
+    values: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
     try:
-        return _gain_of(operand, {name: gain for name, (gain, _) in counters.items()})
+        one, other, *rest = (_gain_of(operand, gains) for operand in item.operands[1:])
+        for operand in item.operands[1:3]:
+            _check_compared(item, operand, one, [values], dict.fromkeys(counters, 1), behind=True)
     except Inexact:
-        return None
+        return False
+    return one == other and not any(rest)
+
+
+def _check_compared(
+    item: Instruction, operand: Operand, gain: Gain, snapshots: Sequence[Snapshot], makers: Mapping[str, int], *,
+    behind: bool = False,
+) -> None:  # fmt: skip
+    """Raises Inexact where a side of a comparison overflows soon. What is compared for being equal alone may do so."""
+    if item.modifiers[0] not in ("eq", "ne"):
+        unsigned = _is_unsigned(item.modifiers[-1:])
+        check_range(operand, gain, _compared_width(item), snapshots, makers, unsigned=unsigned, behind=behind)
 
 
 def _moved(item: Instruction, values: Snapshot) -> npt.NDArray[np.int64] | None:
@@ -531,7 +594,7 @@ def _sign(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
     raise Inexact("the sign of a counter that approaches zero")
 
 
-def _product(item: Instruction, one: Gain, other: Gain, written: set[str]) -> Gain:
+def _product(item: Instruction, one: Gain, other: Gain) -> Gain:
     if not one and not other:
         return 0
     if one and other:
@@ -642,15 +705,16 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "
 
 def _comparison(
     item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], period: int,
-    writes: Mapping[str, int], exits: frozenset[str], direct: frozenset[str], open_registers: frozenset[str] | None,
+    writes: Mapping[str, int], makers: Mapping[str, int], exits: frozenset[str], direct: frozenset[str],
+    open_registers: frozenset[str] | None,
     ended: bool, executed: bool, stepped: Collection[str], at_choice: bool,
 ) -> int:  # fmt: skip
-    """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register. Raises
-    Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one that a launch decides
-    and by which a branch leaves it is a condition of its own; any other must have ended the run. executed: it was made
-    in the last iteration as well; stepped: what each iteration wrote before it made it; at_choice: a launch
-    decides in which iterations it is made."""
-    one, other = item.operands[1], item.operands[2]
+    """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register; makers: see
+    `_makers`. Raises Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one
+    that a launch decides and by which a branch leaves it is a condition of its own; any other must have ended the run.
+    executed: it was made in the last iteration as well; stepped: what each iteration wrote before it made it;
+    at_choice: a launch decides in which iterations it is made."""
+    one, other, width = item.operands[1], item.operands[2], _compared_width(item)
     drift = _gain_of(one, gains) - _gain_of(other, gains)
     if any(_gain_of(operand, gains) for operand in item.operands[3:]):
         raise Inexact("it combines a counter")
@@ -666,10 +730,10 @@ def _comparison(
     once = all(writes[name] == 1 for name in targets)
     if drift and once and exits & set(targets):
         chosen = open_registers is None or sides & open_registers
-        if (chosen and direct & set(targets)) or ((chosen or ended) and _meet(one, other, drift, snapshots)):
+        if (chosen and direct & set(targets)) or ((chosen or ended) and _meet(one, other, drift, snapshots, width)):
             return 0
     for operand, gain in moving:
-        check_range(operand, gain, _width(item), snapshots)
+        _check_compared(item, operand, gain, snapshots, makers)
     if not drift:
         return 0
     if any(_is_open(gain) for _, gain in moving):
@@ -678,7 +742,7 @@ def _comparison(
     if fixed and open_registers is not None and sides & open_registers:
         # Each iteration's outcome is a condition of its own.
         steps = all(writes.get(name) == 1 and name in stepped for name in sides if name in writes)
-        check_met(one, other, drift, snapshots, executed=executed, stepped=period if steps else 0)
+        check_met(one, other, drift, snapshots, width, executed=executed, stepped=period if steps else 0)
         return 0
     if any(writes.get(name, 0) > 1 for name in sides):
         raise Inexact("it compares a counter with what several instructions write")
@@ -686,13 +750,13 @@ def _comparison(
         raise Inexact(
             "it compares a counter in iterations that a launch chooses, and may not have in the one that matters"
         )
-    check_apart(one, other, drift, snapshots, period)
+    check_apart(one, other, drift, snapshots, period, width)
     return 0
 
 
-def _meet(one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot]) -> bool:
+def _meet(one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot], width: int) -> bool:
     """Whether the sides of a comparison meet within the period after the run."""
-    distance = value_of(one, snapshots[-1]) - value_of(other, snapshots[-1])
+    distance = value_of(one, snapshots[-1], width) - value_of(other, snapshots[-1], width)
     after = distance + int(drift)
     return bool(((distance < 0) & (after >= 0) if drift > 0 else (distance > 0) & (after <= 0)).all())
 
