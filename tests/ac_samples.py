@@ -18,6 +18,7 @@ from tests.fragment_kernels import Shape, kernel_text, multiply
 from tests.lower import cascade_programs
 from tilewright.driver.compile.compile import aligned, elements_of
 from tilewright.driver.compile.kernels import gated_kernel, matmul_kernel
+from tilewright.driver.compile.kernels_attention import query_gradient_kernel
 from tilewright.driver.compile.sequence import uncut
 from tilewright.frontends.ac.reader import read_ac
 from tilewright.frontends.tile.kernel import Kernel
@@ -132,12 +133,10 @@ _E4M3 = {"a": "f8e4m3", "b": "f8e4m3", "s": "f32", "c": "f32"}
 _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     "batch": (batched, {"dims": {"B": 3, "M": 512, "N": 520, "K": 256}}),
     "products in order": (
-        matmul_kernel,
+        query_gradient_kernel(0.125, False, 1),
         {
-            "dims": {"M": 256, "N": 256, "K": 640},
-            "dtype": {"a": "f8e4m3", "b": "f8e4m3", "c": "f32"},
-            "strides": {"b": (1, 640)},
-            "wanted": Wanted(tile=(128, 128), ordered=True),
+            "dims": {"B": 1, "H": 2, "Q": 1024, "T": 1024, "E": 64, "F": 64},
+            "wanted": Wanted(consumers=2, ordered=True),
         },
     ),
     "extents that only a launch knows": (
