@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.decided import decided_walk
 from bench.energy import open_counter, run_alone
 from bench.gemm_suites import Product
 from bench.interleaved import (
@@ -32,9 +33,10 @@ from bench.interleaved import (
 from bench.our_products import arguments_of
 from bench.prepared import Refused, load_prepared, prepare
 from bench.record import write
+from bench.tile_names import tile_names
 
 if TYPE_CHECKING:
-    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.ir.cascade import CascadeDecisions
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2))
 CHOSEN = "chosen"
@@ -148,7 +150,8 @@ def run(arguments: argparse.Namespace) -> int:
 def variants_of(product: Product, tiles: Sequence[Tile]) -> dict[str, Product]:
     """What is compiled for a product: the choice, and each tile by itself and in pairs, under the names of its race."""
     decided = decided_for(product)
-    own = Tile(decided.tile_m, decided.tile_n, bool(decided.turns), decided.consumers, bool(decided.swapped))
+    names = tile_names(decided)
+    own = Tile(names["tile_m"], names["tile_n"], bool(decided.turns), decided.consumers, bool(names["swapped"]))
     named = {CHOSEN: product}
     for tile in dict.fromkeys((own, *(each for each in tiles if each.words != own.words))):
         across = (product.n, product.m) if tile.swapped else (product.m, product.n)
@@ -177,21 +180,13 @@ def name_of(words: str, cluster: tuple[int, int]) -> str:
     return f"{words}, {cluster[0]}x{cluster[1]}"
 
 
-def decided_for(product: Product) -> PipelineDecisions:
+def decided_for(product: Product) -> CascadeDecisions:
     """The compiler's choice."""
     from tilewright.driver.compile.compile import elements_of
-    from tilewright.frontends.tile.trace import trace
-    from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile.facts import the_program
-    from tilewright.synth.decide import decide
-    from tilewright.targets import target
 
     kernel, options = arguments_of(product)
     kinds = elements_of(kernel, options.get("dtype", "bf16"))
-    program = the_program(trace(kernel, options["dims"], kinds, options.get("strides")))
-    decided = decide(program, target("sm_90a"), options.get("wanted"))
-    assert isinstance(decided, PipelineDecisions)
-    return decided
+    return decided_walk(kernel, options["dims"], kinds, options.get("strides"), options.get("wanted"))
 
 
 def measure(

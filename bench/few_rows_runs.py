@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from bench.tile_names import by_tile_names
-from bench.tile_runs import choice
+from bench.decided import decided_product
+from bench.tile_names import by_tile_names, tile_names
 
 if TYPE_CHECKING:
     from bench.wished import Shape
@@ -171,14 +171,7 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> list[Judged]:
 
 def chosen_parts(shape: Shape, *, rows_of_b: bool) -> Parts:
     """How the compiler deals a product out today."""
-    decided = choice(shape, rows_of_b=rows_of_b)
-    return Parts.of({name: getattr(decided, name) for name in _NEEDED})
-
-
-_NEEDED = (
-    "tile_m", "tile_n", "tile_k", "consumers", "swapped", "split", "teams", "cluster_m", "cluster_n", "turns",
-    "streamed", "smem_bytes", "launch_registers", "step_m", "step_n",
-)  # fmt: skip
+    return Parts.of(tile_names(decided_product(shape, rows_of_b=rows_of_b)))
 
 
 def times_of(row: Mapping[str, Any]) -> dict[Parts, float]:

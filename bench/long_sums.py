@@ -25,13 +25,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.decided import decided_product
 from bench.interleaved import captured, replay_milliseconds, sets_for
 from bench.long_sum_fit import fit
 from bench.record import write
-from bench.tile_names import by_tile_names
+from bench.tile_names import by_tile_names, tile_names
 
 if TYPE_CHECKING:
-    from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.bundle import Bundle
     from tilewright.synth.tile.wanted import Wanted
 
@@ -99,6 +99,8 @@ TEAM_SHAPES = 8
 """Configurations in which teams share tiles, for each tile of a split."""
 _REPLAY_MILLISECONDS = 0.3
 _TOLERANCE = 0.02
+_RESULT_BYTES = 2
+"""Of an element of the results, bf16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +253,8 @@ def _build(work: tuple[Sum, Wish]) -> Built | str:
         return str(refusal)
     decisions = made.decisions
     assert is_summed(decisions)
-    predicted, bundle = predicted_time(decisions, (shape.m, shape.n, shape.k), target("sm_90a")), made.bundle()
+    bundle = made.bundle()
+    predicted = predicted_time(decisions, (shape.m, shape.n, shape.k), target("sm_90a"), stored_bytes=_RESULT_BYTES)
     names = by_tile_names(bundle.decisions)
     return bundle, {name: names[name] for name in _KEPT}, predicted.microseconds
 
@@ -359,16 +362,14 @@ def _judged(rows: Sequence[dict[str, Any]]) -> int:
     lost: list[float] = []
     for row in rows:
         shape = Sum(row["m"], row["n"], row["k"], row["rows_of_b"])
-        decided = _decided(shape, ())
+        decided = tile_names(decided_product((shape.m, shape.n, shape.k), rows_of_b=shape.rows_of_b))
         runs = row["runs"]
         best = min(each["microseconds"] for each in runs)
         same = ("tile_m", "tile_n", "tile_k", "split", "teams", "consumers", "swapped", "turns")
         found = [
-            each["microseconds"]
-            for each in runs
-            if all(each["kept"].get(name, 1) == getattr(decided, name) for name in same)
+            each["microseconds"] for each in runs if all(each["kept"].get(name, 1) == decided[name] for name in same)
         ]
-        tile = f"{decided.tile_m}x{decided.tile_n}x{decided.tile_k} split {decided.split}, {decided.teams} teams"
+        tile = "{tile_m}x{tile_n}x{tile_k} split {split}, {teams} teams".format_map(decided)
         if not found:
             print(f"{shape}: {tile} was not measured")
             continue
@@ -377,19 +378,3 @@ def _judged(rows: Sequence[dict[str, Any]]) -> int:
     if lost:
         print(f"{len(lost)} choices of those measured: least {min(lost):.3f}, mean {statistics.mean(lost):.3f}")
     return 0
-
-
-def _decided(shape: Sum, wish: Wish) -> PipelineDecisions:
-    from tilewright.base.element import Element
-    from tilewright.driver.compile.kernels import matmul_kernel
-    from tilewright.frontends.tile.trace import trace
-    from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile.facts import the_program
-    from tilewright.synth.decide import decide
-    from tilewright.targets import target
-
-    kinds = {each.name: Element.BF16 for each in matmul_kernel.parameters}
-    program = the_program(trace(matmul_kernel, {"M": shape.m, "N": shape.n, "K": shape.k}, kinds, _strides(shape)))
-    decided = decide(program, target("sm_90a"), wanted_of(wish))
-    assert isinstance(decided, PipelineDecisions)
-    return decided

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.interleaved import captured, replay_milliseconds, sets_for
 from bench.model_fit import fit
-from bench.model_runs import Run, Shape, decisions_of, line_of, read_runs, summary, write_runs
+from bench.model_runs import RESULT_BYTES, Run, Shape, decisions_of, line_of, read_runs, summary, write_runs
 from bench.record import write
 from bench.tile_names import by_tile_names
 
@@ -203,7 +203,8 @@ def build(job: Job) -> tuple[Bundle, dict[str, int], float] | None:
     names = by_tile_names(bundle.decisions)
     kept = {name: names[name] for name in _KEPT}
     kept["direct_stores"] = int(decisions.rows_bytes > 0)
-    return bundle, kept, predicted_time(decisions, job.shape, target("sm_90a")).microseconds
+    predicted = predicted_time(decisions, job.shape, target("sm_90a"), stored_bytes=RESULT_BYTES)
+    return bundle, kept, predicted.microseconds
 
 
 _KEPT = (
@@ -287,5 +288,5 @@ def _predicted(run: Run) -> Run:
     from tilewright.synth.cost.time_model import predicted_time
     from tilewright.targets import target
 
-    time = predicted_time(decisions_of(run), run.shape, target("sm_90a"))
+    time = predicted_time(decisions_of(run), run.shape, target("sm_90a"), stored_bytes=RESULT_BYTES)
     return replace(run, predicted_microseconds=round(time.microseconds, 2))

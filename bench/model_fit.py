@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.model_runs import Run, Shape, decisions_of, read_runs, summary
+from bench.model_runs import RESULT_BYTES, Run, Shape, decisions_of, read_runs, summary
 
 if TYPE_CHECKING:
-    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.ir.cascade import CascadeDecisions
     from tilewright.synth.cost.time_model import TimeParameters
 
-    Known = Sequence[tuple[Run, PipelineDecisions]]
+    Known = Sequence[tuple[Run, CascadeDecisions]]
 Vector = NDArray[np.float64]
 
 _SLOW = 6.0
@@ -89,7 +89,7 @@ def predictions(known: Known, parameters: TimeParameters) -> Vector:
     from tilewright.targets import target
 
     hopper = target("sm_90a")
-    return np.array([predicted_time(d, run.shape, hopper, parameters).microseconds for run, d in known])
+    return np.array([predicted_time(d, run.shape, hopper, parameters, RESULT_BYTES).microseconds for run, d in known])
 
 
 def fitted(known: Known, begin: TimeParameters) -> TimeParameters:

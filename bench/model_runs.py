@@ -14,10 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.decided import decided_product
+from bench.tile_names import with_tile_names
+
 if TYPE_CHECKING:
-    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.ir.cascade import CascadeDecisions
 
 Shape = tuple[int, int, int]
+RESULT_BYTES = 2
+"""Of an element of the products' results, bf16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +54,11 @@ def write_runs(document: Mapping[str, Any], path: Path) -> None:
     path.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
 
 
-def decisions_of(run: Run) -> PipelineDecisions:
+def decisions_of(run: Run) -> CascadeDecisions:
     """What a run was decided to be. Raises TilewrightError where that is no longer decided."""
-    from tilewright.base.element import Element
-    from tilewright.driver.compile.kernels import matmul_kernel
-    from tilewright.frontends.tile.trace import trace
-    from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile.facts import the_program
-    from tilewright.synth.decide import decide
     from tilewright.synth.tile.wanted import Wanted
-    from tilewright.targets import target
 
-    kept, kinds = run.kept, {each.name: Element.BF16 for each in matmul_kernel.parameters}
-    program = the_program(
-        trace(matmul_kernel, dict(zip("MNK", run.shape, strict=True)), kinds, {"b": (1, run.shape[2])})
-    )
+    kept = run.kept
     wanted = Wanted(
         tile=(kept["tile_m"], kept["tile_n"]),
         depth=kept["tile_k"],
@@ -75,12 +70,8 @@ def decisions_of(run: Run) -> PipelineDecisions:
         release_distance=1,
         stream_k=False,
     )
-    decided = decide(program, target("sm_90a"), wanted)
-    assert isinstance(decided, PipelineDecisions)
-    known = {name: value for name, value in kept.items() if name != "direct_stores"}
-    path = "direct" if kept.get("direct_stores") else "tma"
-    stores = tuple(replace(store, path=path) for store in decided.stores) if "direct_stores" in kept else decided.stores
-    return replace(decided, **known, stores=stores)
+    decided = with_tile_names(decided_product(run.shape, wanted=wanted), kept)
+    return replace(decided, stores=(), store_plans=()) if kept.get("direct_stores") else decided
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:

@@ -22,6 +22,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.decided import decided_product
 from bench.interleaved import captured, replay_milliseconds
 from bench.record import write
 
@@ -213,19 +214,9 @@ def judge_again(path: Path) -> int:
 def chosen_distance(tile: tuple[int, int, int], slots: int) -> int:
     """How many products late the compiler of today releases the slots of such a ring. Raises TilewrightError where it
     takes none of them."""
-    from tilewright.base.element import Element
-    from tilewright.driver.compile.kernels import matmul_kernel
-    from tilewright.frontends.tile.trace import trace
-    from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile.facts import the_program
-    from tilewright.synth.decide import decide
-    from tilewright.targets import target
-
-    kinds = {each.name: Element.BF16 for each in matmul_kernel.parameters}
-    program = the_program(trace(matmul_kernel, _extents(tile), kinds, {"b": (1, _DEPTH)}))
-    decisions = decide(program, target("sm_90a"), _wish(tile, slots, None))
-    assert isinstance(decisions, PipelineDecisions)
-    return decisions.release_distance
+    extents = _extents(tile)
+    shape = (extents["M"], extents["N"], extents["K"])
+    return decided_product(shape, wanted=_wish(tile, slots, None)).release_distance
 
 
 def _geometric(ratios: list[float]) -> float:

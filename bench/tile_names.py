@@ -1,7 +1,7 @@
-"""What was decided of a product's tile, by the names that result files have, whichever generator it is.
+"""What was decided of a product's tile, by the names that result files have.
 
-A pipeline's decisions have these names; those of a walk say the same by `row`, `column` and slots. `swapped` is of
-products whose rows are named M.
+Result files name a tile's rows, columns and depth `tile_m`, `tile_n` and `tile_k`, and have names of their own for what
+walks say by `row`, `cluster`, `cut` and slots. `swapped` is of products whose rows are named M.
 
 Checked by: tests/benchmarks/test_tile_names.py.
 """
@@ -9,11 +9,21 @@ Checked by: tests/benchmarks/test_tile_names.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.ir.cascade import CascadeDecisions
+
+_AS_DECIDED = (
+    "consumers", "split", "turns", "ctas", "staging_slots", "launch_registers", "smem_bytes", "prefetch",
+    "release_distance", "raster_group", "teams",
+)  # fmt: skip
+"""Names that result files share with the decisions."""
 
 
 def by_tile_names(decisions: Mapping[str, Any]) -> dict[str, Any]:
-    """A bundle's decisions, with the names of a pipeline's beside those of a walk of products, the last of several
+    """A bundle's decisions, with the names of result files beside those of a walk of products, the last of several
     programs; others as they are."""
     found = dict(decisions)
     if "programs" in found:
@@ -35,3 +45,24 @@ def by_tile_names(decisions: Mapping[str, Any]) -> dict[str, Any]:
         "streamed": cut.get("tiles", 0),
         "head_slices": cut.get("head_slices", 0),
     }
+
+
+def tile_names(decisions: CascadeDecisions) -> dict[str, Any]:
+    """The same of a walk's decisions themselves."""
+    from tilewright.ir.decisions import to_json
+
+    return by_tile_names(to_json(decisions))
+
+
+def with_tile_names(decisions: CascadeDecisions, kept: Mapping[str, int]) -> CascadeDecisions:
+    """The decisions of a walk with this tile, with what else a result file keeps of it: how many slots, CTAs and bytes,
+    and which tiles are cut."""
+    from tilewright.ir.tile_stream import TileStream
+
+    ctas, tiles = kept["ctas"], kept.get("streamed", 0)
+    return replace(
+        decisions,
+        slots=tuple(replace(slot, slots=kept["stages"]) for slot in decisions.slots),
+        cut=(TileStream(tiles, ctas - tiles, kept["head_slices"]),) if tiles else (),
+        **{name: kept[name] for name in _AS_DECIDED if name in kept},
+    )

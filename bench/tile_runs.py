@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bench.decided import decided_product
+from bench.tile_names import tile_names
+
 if TYPE_CHECKING:
     from bench.wished import Shape
-    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.ir.cascade import CascadeDecisions
     from tilewright.synth.distribution.turns import LargeTile
     from tilewright.synth.tile.shape import TileQuestion
     from tilewright.synth.tile.wanted import Wanted
@@ -71,36 +74,19 @@ def question_of(shape: Shape, *, rows_of_b: bool) -> TileQuestion:
     return TileQuestion(shape, 2, 2, (False,), (8, 64 if rows_of_b else 8), turnable=True)
 
 
-def decided_candidate(decided: PipelineDecisions) -> Candidate | None:
+def decided_candidate(decided: CascadeDecisions) -> Candidate | None:
     """The candidate that was decided; None where several CTAs share a tile or what it loads."""
     if decided.split > 1 or decided.teams > 1 or decided.cluster_ctas > 1:
         return None
+    names = tile_names(decided)
     return Candidate(
-        decided.tile_m,
-        decided.tile_n,
+        names["tile_m"],
+        names["tile_n"],
         decided.consumers,
-        transposed=bool(decided.swapped),
+        transposed=bool(names["swapped"]),
         turns=bool(decided.turns),
-        streamed=decided.streamed > 0,
+        streamed=names["streamed"] > 0,
     )
-
-
-def choice(shape: Shape, *, rows_of_b: bool) -> PipelineDecisions:
-    """What the compiler decides for a product of bf16 today."""
-    from tilewright.base.element import Element
-    from tilewright.driver.compile.kernels import matmul_kernel
-    from tilewright.frontends.tile.trace import trace
-    from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile.facts import the_program
-    from tilewright.synth.decide import decide
-    from tilewright.targets import target
-
-    kinds = {each.name: Element.BF16 for each in matmul_kernel.parameters}
-    strides = {} if rows_of_b else {"b": (1, shape[2])}
-    program = the_program(trace(matmul_kernel, dict(zip("MNK", shape, strict=True)), kinds, strides))
-    decided = decide(program, target("sm_90a"))
-    assert isinstance(decided, PipelineDecisions)
-    return decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +113,7 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> list[Judged]:
     found: list[Judged] = []
     for row in rows:
         m, n, k = row["shape"]
-        decided = decided_candidate(choice((m, n, k), rows_of_b=row["rows of b"]))
+        decided = decided_candidate(decided_product((m, n, k), rows_of_b=row["rows of b"]))
         name, best, shares = str(decided), dict[str, str](), dict[str, float]()
         for state in STATES:
             times = tiles_of(row, state)

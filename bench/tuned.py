@@ -18,13 +18,18 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from bench import suite
 from bench.gemm_suites import Product
 from bench.interleaved import Contender, quartiles, race
 from bench.peers_gemm import Arrays
 from bench.prepared import Refused, bundle_path
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tilewright.synth.tile.wanted import Wanted
 
 _TURNS = 7
 
@@ -63,15 +68,20 @@ def _wishes(product: Product) -> list[dict[str, Any]]:
     from bench.our_products import arguments_of
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile.compile import elements_of
+    from tilewright.driver.compile.sequence import uncut
     from tilewright.frontends.tile.trace import trace
     from tilewright.targets import target
     from tilewright.tune.candidates import candidates
 
     kernel, options = arguments_of(product)
-    module = trace(kernel, options["dims"], elements_of(kernel, options["dtype"]), options["strides"])
-    given = options["wanted"]
+    source = trace(kernel, options["dims"], elements_of(kernel, options["dtype"]), options["strides"])
+    given, hopper = options["wanted"], target("sm_90a")
+
+    def form(request: Wanted) -> ModuleOp:
+        return uncut(source, hopper, request)[-1].module
+
     try:
-        found = candidates(module, target("sm_90a"), given)
+        found = candidates(form(given), hopper, given, form)
     except TilewrightError:
         return [{}]
     before = asdict(given)

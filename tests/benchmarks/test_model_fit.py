@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from bench.model_fit import fitted, predictions
 from bench.model_runs import decisions_of, read_runs
+from bench.tile_names import tile_names
 
 from tilewright.synth.cost.time_model import parameters_of
 from tilewright.targets import target
@@ -21,7 +22,8 @@ def test_times_of_other_parameters_are_explained() -> None:
     few += [run for run in runs if run.shape == (2048, 2048, 2048)][:8]
     decisions = [decisions_of(run) for run in few]
     for run, decided in zip(few, decisions, strict=True):
-        assert all(getattr(decided, name) == value for name, value in run.kept.items() if name != "direct_stores")
+        names = tile_names(decided)
+        assert all(names[name] == value for name, value in run.kept.items() if name != "direct_stores")
     begin = parameters_of(target("sm_90a"))
     made = predictions(
         list(zip(few, decisions, strict=True)),

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.decided import decided_product
 from bench.tile_family import candidates
 from bench.tile_family_fit import cycles_of, error_of, runs_of
 from bench.tile_family_page import tile_family
-from bench.tile_runs import CHOSEN, choice, decided_candidate, judged, summary, tiles_of
+from bench.tile_runs import CHOSEN, decided_candidate, judged, summary, tiles_of
 
 from tilewright.synth.cost.tile_estimate import facts_of
 from tilewright.targets import target
@@ -49,7 +50,7 @@ def test_the_facts_explain_the_runs_better_than_others() -> None:
 
 def test_what_is_chosen_is_among_what_is_timed() -> None:
     shape = (4096, 4096, 4096)
-    assert decided_candidate(choice(shape, rows_of_b=False)) in candidates(shape, rows_of_b=False)
+    assert decided_candidate(decided_product(shape)) in candidates(shape, rows_of_b=False)
 
 
 def test_wrong_answers_are_no_tiles() -> None:

@@ -32,7 +32,7 @@ BUGS = Path(__file__).parents[2] / "docs" / "bugs"
             "a product is scaled by blocks of 32 elements of K",
             "use blocks of a multiple of 64 elements",
         ),
-        (("program.py:scale", *SHAPE, "--target", "gfx942"), "gfx942 states no fact", "choose sm_90a or sm_100a"),
+        (("program.py:scale", *SHAPE, "--target", "gfx942"), "not compiled for gfx942", "it for sm_90a, sm_100a"),
         (("program.py:summed", *SHAPE), "tw.sum takes no axis", "over=j"),
         (("program.py:scale", "--shape", "M=32,KK=32"), "no axis KK", "did you mean K?"),
         (("program.py:scale", "--shape", "M=32"), "axis K of kernel scale has no extent", "give it one"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
@@ -13,7 +15,7 @@ from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions, to_json
+from tilewright.ir.decisions import to_json
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
 from tilewright.synth.tile.alternatives import alternatives
@@ -32,6 +34,11 @@ def traced(kernel: Kernel, m: int, n: int, k: int, dtype: Element = Element.BF16
     return trace(kernel, {"M": m, "N": n, "K": k, **more}, elements, strides)
 
 
+def walks(source: ModuleOp) -> Callable[[Wanted], ModuleOp]:
+    """The form of a program that each request gives it."""
+    return lambda request: walked(source, HOPPER, request)
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("m, n, k", [(1, 4096, 4096), (37, 6144, 4096), (300, 2048, 1536), (900, 9216, 2304),
                                      (128, 128, 16384), (8192, 8192, 8192)])  # fmt: skip
@@ -40,58 +47,41 @@ def traced(kernel: Kernel, m: int, n: int, k: int, dtype: Element = Element.BF16
 def test_candidates_differ_and_are_decided_as_asked(m: int, n: int, k: int, dtype: Element, accumulation: Any) -> None:
     kernel = SCALED if dtype is Element.F8E4M3 else MATMUL
     given = Wanted(accumulation=accumulation if dtype is Element.F8E4M3 else None)
-    module = traced(kernel, m, n, k, dtype)
+    form = walks(traced(kernel, m, n, k, dtype))
+    module = form(given)
     before = str(module)
-    found = candidates(module, HOPPER, given)
+    found = candidates(module, HOPPER, given, form)
     assert found[0] == given and 2 <= len(found) <= 1 + MOST
     assert str(module) == before, "the program is not decided"
-    decided = [decide(the_program(module.clone()), HOPPER, each) for each in found]
+    decided = [decide(the_program(form(each).clone()), HOPPER, each) for each in found]
     kept = [{name: value for name, value in to_json(each).items() if name != "reasons"} for each in decided]
     assert all(kept.count(each) == 1 for each in kept)
     for request, each in zip(found[1:], decided[1:], strict=True):
-        assert isinstance(each, PipelineDecisions)
-        assert (each.tile_m, each.tile_n) == request.tile and each.consumers == request.consumers
+        assert isinstance(each, CascadeDecisions)
+        assert (each.tile_rows, each.tile_columns) == request.tile and each.consumers == request.consumers
         assert each.split == request.split and each.teams == (request.teams or 1)
-        assert bool(each.turns) == request.turns and bool(each.swapped) == request.swapped
+        assert bool(each.turns) == request.turns and (each.row == "N") == request.swapped
         assert request.accumulation == given.accumulation
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("m, n, k", [(37, 6144, 4096), (300, 2048, 1536), (128, 128, 16384), (8192, 8192, 8192)])
-def test_walks_are_decided_as_asked_each_in_its_own_form(m: int, n: int, k: int) -> None:
-    source, given = traced(MATMUL, m, n, k), Wanted()
-
-    def form(request: Wanted) -> Any:
-        return walked(source, HOPPER, request)
-
-    found = candidates(form(given), HOPPER, given, form)
-    pipelines = candidates(source, HOPPER, Wanted())
-    # The same tiles as a pipeline's, and as many of them transposed.
-    assert found == pipelines
-    for request in found[1:]:
-        each = decide(the_program(form(request).clone()), HOPPER, request)
-        assert isinstance(each, CascadeDecisions)
-        assert (each.tile_rows, each.tile_columns) == request.tile and each.consumers == request.consumers
-        assert (each.row == "N") == request.swapped and bool(each.turns) == request.turns
-
-
 def test_the_choice_is_among_its_models_alternatives() -> None:
-    module = traced(MATMUL, 4096, 4096, 4096)
+    module = walked(traced(MATMUL, 4096, 4096, 4096), HOPPER)
     chosen = decide(the_program(module.clone()), HOPPER)
-    assert isinstance(chosen, PipelineDecisions)
+    assert isinstance(chosen, CascadeDecisions)
     tiles = {(each.tile, each.turns) for each in alternatives(the_program(module), HOPPER, Wanted())}
-    assert ((chosen.tile_m, chosen.tile_n), bool(chosen.turns)) in tiles
+    assert ((chosen.tile_rows, chosen.tile_columns), bool(chosen.turns)) in tiles
 
 
 def test_at_most_two_tiles_differ_in_columns_alone() -> None:
-    found = list(alternatives(the_program(traced(MATMUL, 512, 8192, 4096)), HOPPER, Wanted()))
+    found = list(alternatives(the_program(walked(traced(MATMUL, 512, 8192, 4096), HOPPER)), HOPPER, Wanted()))
     kinds = [(each.tile[0], each.consumers, each.swapped, each.split, each.teams, each.resident, each.turns,
               each.stream_k, each.cluster) for each in found if each.tile is not None]  # fmt: skip
     assert len(found) > 8 and max(map(kinds.count, kinds)) == 2
 
 
 def test_batches_have_candidates_and_fixed_tiles_few() -> None:
-    batched = kernels.batched_kernel("none")
-    assert len(candidates(traced(batched, 512, 512, 512, B=8), HOPPER, Wanted())) > 1
+    form = walks(traced(kernels.batched_kernel("none"), 512, 512, 512, B=8))
+    assert len(candidates(form(Wanted()), HOPPER, Wanted(), form)) > 1
+    fixed, form = Wanted(tile=(64, 7)), walks(traced(MATMUL, 512, 512, 512))
     with pytest.raises(TilewrightError):
-        candidates(traced(MATMUL, 512, 512, 512), HOPPER, Wanted(tile=(64, 7)))
+        candidates(form(fixed), HOPPER, fixed, form)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.end_to_end.kernels import elementwise
+from tests.end_to_end.kernels import elementwise, matmul
 
 import tilewright as tw
 
@@ -35,6 +35,16 @@ def test_wishes_about_a_product_that_is_not_there(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
     with pytest.raises(tw.TilewrightError, match="elementwise has no product"):
         tw.compile(elementwise, M=8, N=8, stages=3)
+
+
+@pytest.mark.parametrize("rows", [128, 130])
+def test_wishes_about_a_product(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, and behind a kernel that copies an operand."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    compiled = tw.compile(matmul, M=128, N=rows, K=128, tile=(64, 64), stages=3)
+    programs: Any = compiled.bundle.decisions.get("programs", [compiled.bundle.decisions])
+    assert (programs[-1]["unit_rows"], programs[-1]["tile_columns"]) == (64, 64)
+    assert {slot["slots"] for slot in programs[-1]["slots"]} == {3}
 
 
 def test_a_function_is_no_kernel() -> None:

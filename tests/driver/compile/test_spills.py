@@ -12,7 +12,7 @@ from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.spills import roomier, without_spills
 from tilewright.frontends.tile import language as tw
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.decisions import ElementwiseDecisions
 from tilewright.ir.rows import RowDecision
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
@@ -56,7 +56,7 @@ def test_three_consumers_have_registers_enough() -> None:
     """Beside 96 accumulators 56 are left, of which an epilogue with operands of its own needs no more."""
     wanted = Wanted(tile=(192, 192), turns=False)
     made = compile_kernel(residual, dims={"M": 2049, "N": 1921, "K": 65}, wanted=wanted, rerun=False)
-    assert isinstance(made.decisions, PipelineDecisions)
+    assert isinstance(made.decisions, CascadeDecisions)
     assert (made.decisions.consumers, made.decisions.consumer_registers, made.decisions.spill_slots) == (3, 152, 0)
     assert made.assembly is not None
     assert made.assembly.spill_bytes == 0

@@ -3,21 +3,18 @@
 import re
 
 import pytest
+from tests.driver.reproof.decided_parts import decided_alone
 from tests.end_to_end import kernels
 from xdsl.dialects.builtin import ModuleOp
 
-from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.frontends.ptx.reader import read
-from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import target
 
 TARGET = "sm_90a"
 _NUMBER = re.compile(r"(?<![%\w.$+])\d+(?![\w.])")
@@ -30,8 +27,7 @@ def text_of(module: ModuleOp) -> str:
 @pytest.mark.parametrize("m,n,k", [(256, 9000, 2048), (640, 640, 640)])
 def test_an_edit_of_the_large_text_alone(m: int, n: int, k: int) -> None:
     """Each immediate that differs is given the small text's own number, at the same place."""
-    module = trace(kernels.matmul, {"M": m, "N": n, "K": k}, dict.fromkeys("abc", Element.BF16), None)
-    decide(the_program(module), target(TARGET), Wanted(tile=(64, 64), stages=2))
+    module = decided_alone(kernels.matmul, {"M": m, "N": n, "K": k}, Wanted(tile=(64, 64), stages=2))
     instance = small_instance(module)
     large, small = text_of(module), text_of(instance)
     pairs = immediate_pairs(the_program(module), the_program(instance))
@@ -49,8 +45,7 @@ def test_an_edit_of_the_large_text_alone(m: int, n: int, k: int) -> None:
 
 
 def test_what_else_a_text_says() -> None:
-    module = trace(kernels.matmul, {"M": 128, "N": 128, "K": 256}, dict.fromkeys("abc", Element.BF16), None)
-    decide(the_program(module), target(TARGET), Wanted(tile=(64, 64), stages=2))
+    module = decided_alone(kernels.matmul, {"M": 128, "N": 128, "K": 256}, Wanted(tile=(64, 64), stages=2))
     text = text_of(module)
     edited = text.replace(".align 1024", ".align 16")
     assert edited != text

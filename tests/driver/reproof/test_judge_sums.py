@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
+from tests.driver.reproof.decided_parts import decided_alone
 from tests.driver.reproof.test_small_ctas import KINDS, Kind
 
 import tilewright as tw
@@ -16,19 +17,16 @@ from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import batched_kernel, gated_kernel, masked_kernel, matmul_kernel
-from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.program_sums import program_sums
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile.facts import grouping, the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
 
@@ -49,7 +47,9 @@ SHORT_APART = Kind(
     APART.kernel, {**APART.dims, "M": 32}, Wanted(tile=(128, 128), stages=2, turns=False), APART.elements
 )
 """A tile reaches over several groups of the line."""
-PROMOTED = replace(KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, strides={"b": (1024, 1)})
+TWO_LEVELS = replace(
+    KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, wanted=Wanted(tile=(64, 64), stages=3), strides=None
+)
 STAGED_AGAIN = replace(KINDS["plain"], dims={"M": 1024, "N": 1536, "K": 512}, wanted=Wanted(tile=(128, 96), stages=2))
 ONE_DEEP = Kind(matmul_kernel, {"M": 512, "N": 512, "K": 1}, Wanted(tile=(64, 64)), strides={"a": (64, 1)})
 
@@ -65,26 +65,17 @@ def of_grouped_heads(
 
 
 GROUPED_HEADS = Kind(of_grouped_heads, {"H": 8, "M": 20, "T": 16, "E": 16}, Wanted())
-WALKED = {
-    "walked": replace(KINDS["plain"], wanted=Wanted(tile=(64, 64), stages=3)),
-    "walked, ping-pong": replace(KINDS["turns"], wanted=Wanted(tile=(128, 64), stages=2, turns=True)),
-    "walked pairs": replace(KINDS["plain"], wanted=Wanted(tile=(64, 64), stages=3, cluster=(1, 2))),
-    "walked split": replace(KINDS["plain"], wanted=Wanted(tile=(64, 64), stages=3, split=4)),
-    "walked teams": replace(
+SPECIAL = {
+    "split of four": replace(KINDS["plain"], wanted=Wanted(tile=(64, 64), stages=3, split=4)),
+    "teams": replace(
         KINDS["plain"],
         dims={"M": 128, "N": 256, "K": 4096},
         wanted=Wanted(tile=(64, 64), stages=3, teams=4),
     ),
-    "walked gated": Kind(gated_kernel("silu"), {"M": 512, "N": 512, "K": 1024}, Wanted(tile=(64, 64), stages=3)),
-    "walked batch": replace(KINDS["batch"], wanted=Wanted(tile=(64, 64), stages=2)),
-    "walked, two levels": replace(
-        KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, wanted=Wanted(tile=(64, 64), stages=3)
-    ),
-}
-SPECIAL = {
-    **WALKED,
-    "walked grouped heads": GROUPED_HEADS, "one deep": ONE_DEEP, "pairs": PAIRS,
-    "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
+    "gated": Kind(gated_kernel("silu"), {"M": 512, "N": 512, "K": 1024}, Wanted(tile=(64, 64), stages=3)),
+    "two levels": TWO_LEVELS,
+    "grouped heads": GROUPED_HEADS, "one deep": ONE_DEEP, "pairs": PAIRS,
+    "apart": APART, "short apart": SHORT_APART, "staged again": STAGED_AGAIN,
 }  # fmt: skip
 
 
@@ -98,16 +89,11 @@ class Instance:
 
 @cache
 def instance(name: str) -> Instance:
-    return instance_of(SPECIAL.get(name) or KINDS[name], HOPPER, walk=name.startswith("walked"))
+    return instance_of(SPECIAL.get(name) or KINDS[name], HOPPER)
 
 
-def instance_of(kind: Kind, facts: Target, *, walk: bool = True) -> Instance:
-    elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
-    module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
-    if walk or grouping(the_program(module)) is not None:
-        module = walked(module, facts, kind.wanted)
-    decide(the_program(module), facts, kind.wanted)
-    small = small_instance(module)
+def instance_of(kind: Kind, facts: Target) -> Instance:
+    small = small_instance(decided_alone(kind.kernel, dict(kind.dims), kind.wanted, kind.elements, kind.strides, facts))
     lowered = lower_program(the_program(small))
     modules = {item.name: item.module for item in lowered.kernels}
     claims = {entry: protocol_claims(each, facts, boundaries=False)[0] for entry, each in modules.items()}
@@ -146,15 +132,29 @@ def replaced(text: str, form: re.Pattern[str], number: int, by: str) -> str:
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("name", ["batch", "groups", "apart", "short apart", "streamed", "split", *WALKED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "batch",
+        "groups",
+        "apart",
+        "short apart",
+        "streamed",
+        "split",
+        "turns",
+        "plain",
+        "split of four",
+        "teams",
+        "gated",
+        "two levels",
+    ],
+)  # fmt: skip
 def test_right_texts_pass(name: str) -> None:
     made = instance(name)
     assert isinstance(made.judge(made.text), Proven)
 
 
-@pytest.mark.parametrize(
-    "name", ["batch", "groups", "walked", "walked, ping-pong", "walked batch", "walked split", "walked gated"]
-)
+@pytest.mark.parametrize("name", ["batch", "groups", "plain", "turns", "split of four", "gated"])
 def test_a_producer_that_takes_the_first_cta_s_tiles(name: str) -> None:
     """As many tiles, and each is stored where it belongs: what is stored there is another tile's sum."""
     made = instance(name)
@@ -242,7 +242,7 @@ def test_the_matrix_of_the_next_group() -> None:
 
 
 @pytest.mark.parametrize("operand", [0, 1])
-@pytest.mark.parametrize("name", ["plain", "walked", "walked split"])
+@pytest.mark.parametrize("name", ["plain", "split of four"])
 def test_slices_of_one_operand_one_further(operand: int, name: str) -> None:
     made = instance(name)
     verdicts = [made.judge(moved(made.text, LOAD, operand, dimension, 64)) for dimension in (0, 1)]
@@ -261,26 +261,23 @@ def test_both_operands_one_slice_further() -> None:
     assert codes(made.judge(text)) == {"UM105"}
 
 
-@pytest.mark.parametrize("name", ["pairs", "walked pairs"])
-def test_a_rank_s_part_is_loaded_from_another_place(name: str) -> None:
+def test_a_rank_s_part_is_loaded_from_another_place() -> None:
     """The rank in the coordinates of what a CTA of a pair loads."""
-    made = instance(name)
+    made = instance("pairs")
     assert isinstance(made.judge(made.text), Proven)
     found = [made.judge(replaced(made.text, RANK, number, "0")) for number in range(len(RANK.findall(made.text)))]
     assert not any(isinstance(verdict, Proven) for verdict in found)
 
 
-@pytest.mark.parametrize("name", ["plain", "walked"])
-def test_a_tile_s_store_one_tile_further(name: str) -> None:
-    made = instance(name)
+def test_a_tile_s_store_one_tile_further() -> None:
+    made = instance("plain")
     found = codes(made.judge(moved(made.text, STORE, 0, 0, 64)))
     assert "UM106" in found or "CL101" in found
 
 
-@pytest.mark.parametrize("name", ["plain", "walked"])
-def test_a_step_along_k_that_is_read_twice(name: str) -> None:
+def test_a_step_along_k_that_is_read_twice() -> None:
     """A descriptor that lags one step behind, in both operands."""
-    made = instance(name)
+    made = instance("plain")
     steps = re.findall(r"wgmma\.mma_async[^;]*?, (%rd\d+), (%rd\d+), ", made.text)
     (first_a, first_b), (second_a, second_b) = steps[:2]
     text = made.text.replace(f", {second_a}, {second_b}, ", f", {first_a}, {first_b}, ", 1)

@@ -6,25 +6,22 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.driver.reproof.decided_parts import decided_parts
 
-from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.reproof.schedule_proof import settle_schedule
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import the_program
-from tilewright.synth.decide import decide
 from tilewright.synth.schedule.loop_schedule import RING, schedule_of
-from tilewright.targets import target
 
 
-def decided() -> tuple[tile.ProgramOp, PipelineDecisions]:
-    module = trace(matmul_kernel, {"M": 4096, "N": 4096, "K": 4096}, dict.fromkeys("abc", Element.BF16), None)
-    found = decide(the_program(module), target("sm_90a"))
-    assert isinstance(found, PipelineDecisions)
-    return the_program(module), found
+def decided() -> tuple[tile.ProgramOp, CascadeDecisions]:
+    (part,) = decided_parts(matmul_kernel, {"M": 4096, "N": 4096, "K": 4096})
+    assert isinstance(part.decisions, CascadeDecisions)
+    return the_program(part.module), part.decisions
 
 
 def test_a_schedule_that_holds_is_kept() -> None:
@@ -49,9 +46,10 @@ def test_slots_released_at_another_distance_than_the_schedule_s_are_refused() ->
 
 def test_fewer_stages_or_registers_than_the_schedule_has_make_another() -> None:
     program, decisions = decided()
-    poorer = replace(decisions, stages=2, consumer_registers=decisions.consumer_registers - 8)
+    slots = tuple(replace(slot, slots=2) for slot in decisions.slots)
+    poorer = replace(decisions, slots=slots, consumer_registers=decisions.consumer_registers - 8)
     settled = settle_schedule(program, poorer, "heuristic")
-    assert isinstance(settled, PipelineDecisions) and settled != poorer
+    assert isinstance(settled, CascadeDecisions) and settled != poorer
     assert decisions_of(program.attributes["decisions"]) == settled
     before, after = schedule_of(decisions), schedule_of(settled)
     assert before is not None and after is not None

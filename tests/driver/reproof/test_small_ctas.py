@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
+from tests.driver.reproof.decided_parts import decided_parts
 from tests.end_to_end import kernels
+from xdsl.dialects.builtin import ModuleOp
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.kernels import matmul_kernel
-from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
+from tilewright.driver.reproof.whole_results import whole_results
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile.facts import grouping, the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -74,7 +74,7 @@ TILE = Wanted(tile=(64, 64), stages=2)
 E4M3 = {"a": Element.F8E4M3, "b": Element.F8E4M3, "of_a": Element.F32, "of_b": Element.F32}
 KINDS = {
     "plain": Kind(matmul_kernel, SHORT, TILE),
-    "direct store": Kind(matmul_kernel, {"M": 512, "N": 515, "K": 256}, TILE),
+    "direct store": Kind(matmul_kernel, {"M": 512, "N": 515, "K": 256}, TILE, strides={"b": (1, 256)}),
     "few slices": Kind(matmul_kernel, {"M": 512, "N": 520, "K": 64}, Wanted(tile=(64, 64), stages=3)),
     "turns": Kind(matmul_kernel, SHORT, Wanted(tile=(128, 64), stages=2, turns=True)),
     "hilbert": Kind(matmul_kernel, SHORT, Wanted(tile=(64, 64), stages=2, tile_order="hilbert", tile_group=2)),
@@ -98,40 +98,29 @@ KINDS = {
 }  # fmt: skip
 
 
-def judged(kind: Kind, spoiled: str | None) -> Verdict:
-    """The small instance's text, with the place of the CTA or cluster in the kernel `spoiled` replaced by 0."""
-    elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
-    module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
-    if grouping(the_program(module)) is not None:
-        module = walked(module, HOPPER, kind.wanted)
-    decide(the_program(module), HOPPER, kind.wanted)
-    instance = small_instance(module)
+def judged(part: ModuleOp, *, spoiled: bool) -> Verdict:
+    """The text of a program's small instance. spoiled: the place of the CTA or cluster is replaced by 0."""
+    instance = small_instance(part)
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
-    parts = re.split(r"(?=\.visible \.entry)", lower_to_ptx(list(modules.values()), "sm_90a"))
-    if spoiled is not None:
-        before = list(parts)
-        parts = [PLACE.sub("0", part) if f".entry {spoiled}(" in part else part for part in parts]
-        assert parts != before, "the kernel does not ask for its place"
+    text = lower_to_ptx(list(modules.values()), "sm_90a")
+    if spoiled:
+        before, text = text, PLACE.sub("0", text)
+        assert text != before, "the kernel does not ask for its place"
     claims = {entry: protocol_claims(each, HOPPER, boundaries=False)[0] for entry, each in modules.items()}
-    text = read("".join(parts), "small.ptx")
-    return replay_plan(text, launch_plan(lowered), at_these_sizes(instance, claims), (0,), limits_of(instance))
-
-
-def entries(kind: Kind) -> tuple[str, ...]:
-    elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
-    module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
-    if grouping(the_program(module)) is not None:
-        module = walked(module, HOPPER, kind.wanted)
-    decide(the_program(module), HOPPER, kind.wanted)
-    return tuple(item.name for item in lower_program(the_program(module)).kernels)
+    claims, limits = at_these_sizes(instance, claims), limits_of(instance)
+    # Of what a program hands over every element is written.
+    whole = whole_results(the_program(instance))
+    return replay_plan(read(text, "small.ptx"), launch_plan(lowered), claims, (0,), limits, whole)
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_cta_must_take_its_own_share(name: str) -> None:
     kind = KINDS[name]
-    verdict = judged(kind, None)
-    assert isinstance(verdict, Proven), verdict
-    for entry in entries(kind):
-        assert isinstance(judged(kind, entry), Refuted), entry
+    parts = decided_parts(kind.kernel, dict(kind.dims), kind.wanted, kind.elements, kind.strides)
+    assert (len(parts) > 1) == (name in ("copied first", "computed"))
+    for part in parts:
+        verdict = judged(part.module, spoiled=False)
+        assert isinstance(verdict, Proven), verdict
+        assert isinstance(judged(part.module, spoiled=True), Refuted)

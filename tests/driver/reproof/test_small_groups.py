@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.driver.reproof.decided_parts import decided_alone
 from tests.end_to_end.kernels import consecutive
 from xdsl.dialects.builtin import ModuleOp
 
@@ -51,8 +52,8 @@ def text_of(module: ModuleOp) -> str:
 
 
 @given(st.integers(1, 9), st.integers(1, 400), st.sampled_from([64, 128]), st.booleans())
-def test_sizes_fit_the_rows(groups: int, rows: int, tile_m: int, apart: bool) -> None:
-    sizes = group_sizes(groups, rows, tile_m, apart=apart)
+def test_sizes_fit_the_rows(groups: int, rows: int, tile_rows: int, apart: bool) -> None:
+    sizes = group_sizes(groups, rows, tile_rows, apart=apart)
     assert len(sizes) == groups
     assert min(sizes) >= 0
     assert (max(sizes) if apart else sum(sizes)) <= rows
@@ -69,11 +70,11 @@ def test_enough_rows_make_every_sort_of_group() -> None:
 
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("rows", [3, 8, 14, 15, 64, 70, 400])
-@pytest.mark.parametrize("tile_m", [64, 128])
-def test_few_rows_are_shared_by_several_groups(rows: int, tile_m: int) -> None:
-    sizes = group_sizes(5, rows, tile_m, apart=False)
+@pytest.mark.parametrize("tile_rows", [64, 128])
+def test_few_rows_are_shared_by_several_groups(rows: int, tile_rows: int) -> None:
+    sizes = group_sizes(5, rows, tile_rows, apart=False)
     assert [size > 0 for size in sizes] == [False, True, False, True, True]
-    assert group_tiles(5, rows, tile_m, apart=False) >= 3
+    assert group_tiles(5, rows, tile_rows, apart=False) >= 3
 
 
 def test_a_slot_that_is_lost_between_tiles_of_few_rows_is_refuted() -> None:
@@ -119,9 +120,7 @@ def test_a_program_without_groups_has_no_limits() -> None:
             acc += tw.dot(x[i, k], w[k, j])
         y[i, j] = acc
 
-    module = trace(plain, {"T": 256, "K": 128, "N": 256}, dict.fromkeys("xwy", Element.BF16))
-    decide(the_program(module), target("sm_90a"))
-    assert limits_of(small_instance(module)) == {}
+    assert limits_of(small_instance(decided_alone(plain, {"T": 256, "K": 128, "N": 256}))) == {}
 
 
 def test_another_number_of_tiles_than_the_sizes_make_is_refuted() -> None:

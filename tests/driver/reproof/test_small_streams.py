@@ -1,12 +1,12 @@
 """The small instance of a program whose tiles are streamed: every kind of share is in it, and no more."""
 
 import re
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import pytest
+from tests.driver.reproof.decided_parts import decided_alone
+from xdsl.dialects.builtin import ModuleOp
 
-from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.kernels import matmul_kernel
@@ -14,13 +14,13 @@ from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_streams import SmallStream, happenings, small_stream
 from tilewright.frontends.ptx.reader import read
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import decisions_of
 from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile_stream import TileStream
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -29,29 +29,28 @@ HOPPER = target("sm_90a")
 WANTED = Wanted(tile=(128, 128), stages=4, turns=True, stream_k=True)
 
 
-def decided(m: int, n: int, k: int) -> tuple[PipelineDecisions, PipelineDecisions, dict[str, int]]:
-    """The decisions, those of the small instance, and its extents."""
-    elements = {parameter.name: Element.BF16 for parameter in matmul_kernel.parameters}
-    module = trace(matmul_kernel, {"M": m, "N": n, "K": k}, elements, None)
-    large = decide(the_program(module), target("sm_90a"), WANTED)
-    program = the_program(small_instance(module))
-    small = decisions_of(program.attributes["decisions"])
-    assert isinstance(large, PipelineDecisions) and isinstance(small, PipelineDecisions)
-    return large, small, program.extents
+def stream_of(module: ModuleOp) -> tuple[int, TileStream]:
+    """CTAs, and which tiles are cut."""
+    decisions = decisions_of(the_program(module).attributes["decisions"])
+    assert isinstance(decisions, CascadeDecisions) and decisions.stream is not None
+    assert decisions.slots[0].slots == WANTED.stages
+    return decisions.ctas, decisions.stream
 
 
 def test_the_instance_has_two_helpers_one_of_two_tiles_and_whole_tiles() -> None:
-    large, small, extents = decided(4096, 4096, 4096 + 72)
-    assert (large.ctas, large.streamed, large.helpers) == (132, 1024 % 132, 132 - 1024 % 132)
-    assert (small.ctas, small.streamed, small.helpers) == (5, 3, 2)
+    module = decided_alone(matmul_kernel, {"M": 4096, "N": 4096, "K": 4096 + 72}, WANTED)
+    instance, stages = small_instance(module), WANTED.stages or 0
+    (ctas, large), (few, small), extents = stream_of(module), stream_of(instance), the_program(instance).extents
+    assert (ctas, large.tiles, large.helpers) == (132, 1024 % 132, 132 - 1024 % 132)
+    assert (few, small.tiles, small.helpers) == (5, 3, 2)
     slices = -(-extents["K"] // 64)
     # A head is no whole rounds, a tail more than one.
-    assert small.head_slices % small.stages and small.stages < slices - small.head_slices
+    assert small.head_slices % stages and stages < slices - small.head_slices
     assert extents["K"] % 64 == 72 % 64
     # Each CTA has two whole tiles, and the first has three, as all have several in the program.
-    assert (extents["M"] // 128) * (extents["N"] // 128) == small.streamed + 2 * small.ctas + 1
+    assert (extents["M"] // 128) * (extents["N"] // 128) == small.tiles + 2 * few + 1
     # Both kinds of CTA fill every slot of the ring again.
-    assert min(2 * small.head_slices + slices, small.stages + slices) >= 2 * small.stages
+    assert min(2 * small.head_slices + slices, stages + slices) >= 2 * stages
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,6 @@ class Streaming:
     streamed: int
     head_slices: int
     ctas: int = 132
-
-    @property
-    def helpers(self) -> int:
-        return self.ctas - self.streamed
 
 
 @pytest.mark.parametrize("turns", [False, True])
@@ -83,7 +78,7 @@ class Streaming:
 def test_cursors_of_the_instance_do_what_the_programs_do(
     stages: int, head: int, streamed: int, tiles: int, slices: int, turns: bool
 ) -> None:
-    d: Any = Streaming(stages, turns, streamed, head)
+    d = Streaming(stages, turns, streamed, head)
     large = SmallStream(d.ctas, streamed, tiles, slices, head)
     found = small_stream(d, tiles, slices)
     hidden = happenings(large, d) - happenings(found, d)
@@ -93,7 +88,7 @@ def test_cursors_of_the_instance_do_what_the_programs_do(
 
 def test_what_a_part_hands_on() -> None:
     # Five slots: a CTA's heads begin at slots 0 and 4, its whole tiles of 9 slices at 3 and 2, in phases 1 and 3.
-    d: Any = Streaming(5, False, 3, 4, ctas=5)
+    d = Streaming(5, False, 3, 4, ctas=5)
     found = happenings(SmallStream(5, 3, 9, 9, 4), d)
     assert ("head", "passes the ring's end with its first slice") in found
     assert ("head", "passes the ring's end with a later slice") not in found
@@ -104,10 +99,7 @@ def test_what_a_part_hands_on() -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("edit", ["", "slot", "phase", "step"])
 def test_a_cursor_that_is_lost_between_whole_tiles_is_refuted(edit: str) -> None:
-    elements = {parameter.name: Element.BF16 for parameter in matmul_kernel.parameters}
-    module = trace(matmul_kernel, {"M": 4096, "N": 4096, "K": 4096}, elements, None)
-    decide(the_program(module), target("sm_90a"), WANTED)
-    instance = small_instance(module)
+    instance = small_instance(decided_alone(matmul_kernel, {"M": 4096, "N": 4096, "K": 4096}, WANTED))
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
     claims = {entry: protocol_claims(kernel, HOPPER, boundaries=False)[0] for entry, kernel in modules.items()}
@@ -134,8 +126,6 @@ def test_a_cursor_that_is_lost_between_whole_tiles_is_refuted(edit: str) -> None
 
 @pytest.mark.parametrize(("tiles", "slices", "ctas"), [(1, 12, 3), (2, 12, 3), (7, 4, 6)])
 def test_what_a_program_has_less_of_is_taken_as_it_is(tiles: int, slices: int, ctas: int) -> None:
-    large, _, _ = decided(4096, 4096, 4096)
-    fewer = replace(large, streamed=min(tiles, ctas - 1), ctas=ctas, head_slices=2)
-    found = small_stream(fewer, tiles, slices)
+    found = small_stream(Streaming(4, True, min(tiles, ctas - 1), 2, ctas), tiles, slices)
     assert found.head_slices == 2 < found.slices <= slices
     assert found.streamed < found.ctas <= min(5, ctas) and found.streamed <= found.tiles <= tiles

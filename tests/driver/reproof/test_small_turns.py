@@ -1,4 +1,4 @@
-"""Small instances of products whose consumers take turns, and of products whose operands are copied first."""
+"""Small instances of products whose consumers take turns, and of tiles with few slices."""
 
 from __future__ import annotations
 
@@ -6,46 +6,42 @@ import gc
 import re
 
 import pytest
-from tests.lower.ptx.test_async_copy import matmul
+from tests.driver.reproof.decided_parts import decided_parts
 from xdsl.dialects.builtin import ModuleOp
 
-from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.judge.run_state import ClusterState
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_extents, small_instance
 from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.frontends.ptx.reader import read
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core.state import Warp
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
 
 
-def compiled(stages: int, k: int = 4096) -> tuple[ModuleOp, PipelineDecisions]:
+def compiled(stages: int, k: int = 4096) -> tuple[ModuleOp, CascadeDecisions]:
     wanted = Wanted(turns=True, consumers=2, tile=(128, 64), stages=stages, stream_k=False)
-    module = trace(matmul, {"M": 4096, "N": 4096, "K": k}, dict.fromkeys("abc", Element.BF16), None)
-    decide(the_program(module), target("sm_90a"), wanted)
-    decisions = decisions_of(the_program(module).attributes["decisions"])
-    assert isinstance(decisions, PipelineDecisions)
-    assert (decisions.stages, bool(decisions.turns)) == (stages, True)
-    return module, decisions
+    (part,) = decided_parts(matmul_kernel, {"M": 4096, "N": 4096, "K": k}, wanted)
+    assert isinstance(part.decisions, CascadeDecisions)
+    assert (part.decisions.slots[0].slots, bool(part.decisions.turns)) == (stages, True)
+    return part.module, part.decisions
 
 
 @pytest.mark.parametrize("stages", [4, 5, 7])
 def test_tiles_in_turn_pass_the_rings_end_where_they_begin_and_where_they_are_stepped_over(stages: int) -> None:
     module, decisions = compiled(stages)
-    slices = -(-small_extents(the_program(module))["K"] // decisions.tile_k)
+    slices = -(-small_extents(the_program(module))["K"] // decisions.tile_streamed)
     assert slices > stages
     # The second tile's first slice is the ring's last.
     assert slices % stages == stages - 1
@@ -83,22 +79,6 @@ def test_a_step_over_the_other_consumers_tile_that_ignores_the_rings_end_is_refu
         assert isinstance(judged(spoiled), Refuted)
 
 
-def test_where_both_operands_are_copied_first_sides_are_short() -> None:
-    # Nine tiles have sides of three.
-    compilation = compile_kernel(
-        matmul, dims={"M": 4096, "N": 4096, "K": 4095}, strides={"b": (1, 4095)}, wanted=Wanted(stream_k=True),
-        rerun=False, assembled=False,
-    )  # fmt: skip
-    decisions = compilation.decisions
-    assert isinstance(decisions, PipelineDecisions)
-    assert decisions.a.materialized
-    assert decisions.b.materialized
-    found = small_extents(the_program(compilation.tile))
-    down, across = -(-found["M"] // decisions.tile_m), -(-found["N"] // decisions.tile_n)
-    assert down * across >= 4
-    assert min(down, across) > 1
-
-
 def test_what_was_judged_is_freed_without_a_search() -> None:
     def alive() -> int:
         return sum(isinstance(each, Warp | ClusterState) for each in gc.get_objects())
@@ -107,7 +87,7 @@ def test_what_was_judged_is_freed_without_a_search() -> None:
     before, enabled = alive(), gc.isenabled()
     gc.disable()
     try:
-        compile_kernel(matmul, dims={"M": 256, "N": 256, "K": 512}, assembled=False)
+        compile_kernel(matmul_kernel, dims={"M": 256, "N": 256, "K": 512}, assembled=False)
         assert alive() == before
     finally:
         if enabled:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
+from tests.driver.reproof.decided_parts import decided_parts
 from tests.driver.reproof.test_small_ctas import batched
 from xdsl.dialects.builtin import ModuleOp
 
-from tilewright.base.element import Element
 from tilewright.base.plan import Launch
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.driver.compile.kernels import matmul_kernel
@@ -21,15 +21,12 @@ from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.tile_places import misplaced_tiles
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.ptx.run_time import last_height, reciprocal
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import target
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,7 @@ KINDS = {
 def made(name: str) -> tuple[ModuleOp, str, Launch, ProgramSums]:
     """A decided program and its text; the launch and the products of its small instance."""
     kind = KINDS[name]
-    module = trace(kind.kernel, dict(kind.dims), {each.name: Element.BF16 for each in kind.kernel.parameters}, {})
-    decide(the_program(module), target("sm_90a"), kind.wanted)
+    module = decided_parts(kind.kernel, dict(kind.dims), kind.wanted)[-1].module
     small = small_instance(module)
     sums = program_sums(the_program(small), {})
     assert sums is not None

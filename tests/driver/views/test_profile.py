@@ -14,18 +14,14 @@ import pytest
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer, Launch, LaunchPlan
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
-from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.driver.views.profile import METRICS, ncu_command, profile_report, read_table, run_ncu
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile.facts import the_program
 from tilewright.report.profile import KernelProfile
 from tilewright.runtime.bundle import Bundle
 from tilewright.runtime.nsight_compute import find_ncu
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import target
 
 DATA = Path(__file__).parents[2] / "data" / "profile"
 
@@ -38,9 +34,11 @@ def bundle_of(m: int, n: int, k: int, entry: str = "matmul_kernel") -> Bundle:
         Buffer("b", Element.BF16, (k, n), (1, k), "input"),
         Buffer("c", Element.BF16, (m, n), (n, 1), "output"),
     )
+    slots: list[dict[str, object]] = [{"joined": 0, "among": 1}, {"joined": 1, "among": 1}]
     decisions: dict[str, object] = {
-        "rows": "M", "columns": "N", "contracted": "K", "tile_m": 128, "tile_n": 256, "tile_k": 64, "cluster_m": 1,
-        "cluster_n": 1, "launch_registers": 168,
+        "row": "M", "column": "N", "streamed": "K", "batch": [], "unit_rows": 64, "consumers": 2, "turns": 0,
+        "tile_columns": 256, "tile_streamed": 64, "cluster": [1, 1], "split": 1, "steps": [0, 0], "slots": slots,
+        "grouping": [], "launch_registers": 168,
     }  # fmt: skip
     plan = LaunchPlan(buffers, (Launch(entry, (132, 1, 1), (384, 1, 1), ()),))
     return Bundle("matmul", "sm_90a", plan, "", None, {"tile": str(module), "operations": 2 * m * n * k}, decisions)
@@ -90,14 +88,10 @@ def test_predictions_stand_beside_the_counters(kernel: KernelProfile) -> None:
 
 
 def test_the_time_that_a_compiled_program_foretells_stands_beside_the_measured_one() -> None:
-    kernel, dims = matmul_kernel, {"M": 4096, "N": 4096, "K": 4096}
-    program = the_program(trace(kernel, dims, {name: Element.BF16 for name in "abc"}, {"b": (1, 4096)}))
-    decisions = decide(program, target("sm_90a"), Wanted())
-    predicted = predicted_microseconds(program, decisions, target("sm_90a"))
-    assert isinstance(decisions, PipelineDecisions)
-    assert predicted is not None and predicted > 2 * 4096**3 / 1e15 * 1e6
-    copied = replace(decisions, a=replace(decisions.a, materialized=1))
-    assert predicted_microseconds(program, copied, target("sm_90a")) is None
+    dims = {"M": 4096, "N": 4096, "K": 4096}
+    compiled = compile_kernel(matmul_kernel, dims=dims, strides={"b": (1, 4096)}, rerun=False, assembled=False)
+    predicted = compiled.bundle().facts["predicted_microseconds"]
+    assert isinstance(predicted, float) and predicted > 2 * 4096**3 / 1e15 * 1e6
 
     bundle = bundle_of(4096, 4096, 4096)
     bundle = replace(bundle, facts={**bundle.facts, "predicted_microseconds": predicted})
@@ -108,10 +102,29 @@ def test_the_time_that_a_compiled_program_foretells_stands_beside_the_measured_o
 
 def test_a_cluster_fetches_shared_operands_once() -> None:
     bundle = bundle_of(4096, 4096, 4096)
-    bundle = replace(bundle, decisions={**bundle.decisions, "cluster_m": 2})
+    bundle = replace(bundle, decisions={**bundle.decisions, "cluster": [2, 1]})
     (kernel,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
     fetched = next(row.predicted for row in kernel.compared if row.name == "L2 to multiprocessors")
     assert fetched == 512 * 64 * (128 + 256 // 2) * 128
+
+
+def compared_names(bundle: Bundle) -> set[str]:
+    (kernel,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
+    return {row.name for row in kernel.compared}
+
+
+def test_what_is_compiled_today_has_these_decisions() -> None:
+    dims = {"M": 4096, "N": 4096, "K": 4096}
+    made = compile_kernel(matmul_kernel, dims=dims, wanted=Wanted(tile=(128, 256)), rerun=False, assembled=False)
+    bundle, then = made.bundle(), bundle_of(4096, 4096, 4096)
+    assert then.decisions.keys() <= bundle.decisions.keys()
+    assert compared_names(bundle) == compared_names(replace(then, facts={**then.facts, "predicted_microseconds": 1.0}))
+
+
+def test_behind_a_copy_the_product_is_compared() -> None:
+    bundle = bundle_of(4096, 4096, 4096)
+    behind = replace(bundle, decisions={"programs": [{"ctas": 1, "threads": 256}, bundle.decisions]})
+    assert compared_names(behind) == compared_names(bundle)
 
 
 def test_a_split_sum_is_more_tiles_of_fewer_slices() -> None:
@@ -131,8 +144,7 @@ def test_a_split_sum_is_more_tiles_of_fewer_slices() -> None:
 def test_what_the_model_is_not_of_is_not_compared() -> None:
     bundle = bundle_of(4096, 4096, 4096)
     bundle = replace(bundle, decisions={**bundle.decisions, "grouping": [{"axis": "G"}]})
-    (kernel,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
-    assert "cycles" not in {row.name for row in kernel.compared}
+    assert "cycles" not in compared_names(bundle)
 
 
 def test_the_roof_is_the_tensor_cores_for_a_square_and_drams_for_few_rows(kernel: KernelProfile) -> None:

@@ -68,12 +68,17 @@ def compile(  # the verb's name, as users write it: tw.compile
     wanted = Wanted(tile, stages, cluster)
     compiled = compile_for(kernel, dims, target, dtype, strides, wanted, cached, progress, tune=tune)
     decided = compiled.bundle.decisions
-    programs = cast("list[Mapping[str, object]]", decided.get("programs", [decided]))
-    if not any("tile_m" in each for each in programs) and (tile, stages, cluster) != (None, None, None):
+    programs = cast("list[Mapping[str, Any]]", decided.get("programs", [decided]))
+    if not any(map(_sums, programs)) and (tile, stages, cluster) != (None, None, None):
         raise TilewrightError(
             f"{kernel.name} has no product, whose decisions could be fixed", remedy="leave out tile, stages and cluster"
         )
     return compiled
+
+
+def _sums(decisions: Mapping[str, Any]) -> bool:
+    """Whether a program sums products of whole matrices."""
+    return any(slot["joined"] for slot in decisions.get("slots", ()))
 
 
 def _require_types(kernel: object, target: object, stages: object, tune: object, pairs: Mapping[str, object]) -> None:

@@ -90,7 +90,7 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     there is no such sequence: what a single kernel is refused for."""
     if target.name not in COMPILED_TARGET_NAMES:
         raise TilewrightError(
-            f"programs are not compiled for {target.name}, whose PTX is only checked and run",
+            f"programs are not compiled for {target.name}",
             remedy=f"compile it for {', '.join(COMPILED_TARGET_NAMES)}",
         )
     return launched(_chain(module, target, wanted), target, wanted)

@@ -94,10 +94,11 @@ def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
         case ElementwiseDecisions(transpose=turned):
             found = {axis: min(extent, _POINTS_PER_AXIS) for axis, extent in extents.items()}
             for each in turned:
-                # More tiles than warps, so that a warp's memory is used again; the other axes are kept short.
+                # More tiles than all warps, so that a warp's memory is used again; the other axes are kept short.
+                warps = each.warps * min(decisions.ctas, CTAS)
                 axes = grid_axes(program)
                 found = {axis: min(extent, 2) for axis, extent in extents.items()}
-                for at, tiles in ((each.stored_axis, each.warps // 2 + 1), (each.loaded_axis, 2)):
+                for at, tiles in ((each.stored_axis, warps // 2 + 1), (each.loaded_axis, 2)):
                     found[axes[at]] = reduced_extent(extents[axes[at]], each.side, tiles)
             return found
         case CascadeDecisions():

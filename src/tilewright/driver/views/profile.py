@@ -23,7 +23,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -308,34 +308,34 @@ def _compared(bundle: Bundle, counters: Counters, target: Target) -> Iterator[Co
         written = sum(buffer.span_bytes for buffer in given if buffer.role == "output")
         yield Compared("DRAM read", read, counters.get(_DRAM_READ), "bytes", "every input once")
         yield Compared("DRAM written", written, counters.get(_DRAM_WRITTEN), "bytes", "every output once")
-    decisions = bundle.decisions
-    numbers = {name: value for name, value in decisions.items() if isinstance(value, int)}
-    launch_registers = numbers.get("launch_registers")
-    if launch_registers is None:
+    decisions = _of_product(bundle)
+    if "launch_registers" not in decisions:
         return
-    yield Compared("registers of a thread", launch_registers, counters.get(_REGISTERS), "", "what was asked for")
+    asked = decisions["launch_registers"]
+    yield Compared("registers of a thread", asked, counters.get(_REGISTERS), "", "what was asked for")
     predicted = bundle.facts.get("predicted_microseconds")
     if isinstance(predicted, float) and _TIME in counters:
         yield Compared("time", predicted, counters[_TIME] / 1e3, "us", "the model of launches that follow one another")
-    extents = _extents(bundle)
-    tiled = numbers.keys() >= {"tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n"}
-    # Of groups the sizes are not known here; batches are not what the model is of.
-    if extents is None or not tiled or any(decisions.get(name) for name in ("grouping", "batch")):
+    extents = _extents(bundle, decisions)
+    # Of groups the sizes are not known here; batches, and products that share an operand, are not what the model is of.
+    alone = all(slot["joined"] or slot["among"] == 1 for slot in decisions["slots"])
+    if extents is None or not alone or any(decisions.get(name) for name in ("grouping", "batch")):
         return
     element_bytes = _operand_bytes(bundle)
-    tile = (numbers["tile_m"], numbers["tile_n"], numbers["tile_k"])
+    units = 1 if decisions["turns"] else decisions["consumers"]
+    tile = (decisions["unit_rows"] * units, decisions["tile_columns"], decisions["tile_streamed"])
     rates = rates_of(target, element_bytes)
     stored = sum(buffer.element.bytes for buffer in given if buffer.role == "output")
     # A sum split over CTAs is as many times the tiles, each of that part of the slices.
-    parts = max(1, numbers.get("split", 1))
+    parts = decisions["split"]
     part = (math.ceil(extents[0] / tile[0]) * tile[0] * parts, extents[1], math.ceil(extents[2] / parts))
     cycles = pipeline_cycles(rates, extents if parts == 1 else part, tile, element_bytes, stored)
     yield Compared("cycles", cycles, counters.get(_CYCLES), "", "the model of tile shapes")
-    steps = (numbers.get("step_m") or tile[0], numbers.get("step_n") or tile[1])
-    tiles = math.ceil(extents[0] / steps[0]) * math.ceil(extents[1] / steps[1])
+    (row_step, column_step), (down, across) = decisions["steps"], decisions["cluster"]
+    tiles = math.ceil(extents[0] / (row_step or tile[0])) * math.ceil(extents[1] / (column_step or tile[1]))
     slices = math.ceil(extents[2] / tile[2])
     # A multicast copy leaves the L2 cache once for all the CTAs that share it.
-    shared = tile[0] / numbers["cluster_n"] + tile[1] / numbers["cluster_m"]
+    shared = tile[0] / across + tile[1] / down
     fetched = tiles * slices * shared * tile[2] * element_bytes
     yield Compared("L2 to multiprocessors", fetched, counters.get(_INTO_SM), "bytes", "every tile's operands")
     busy = _operations(bundle) / rates.operations_per_cycle / rates.multiprocessors
@@ -344,11 +344,19 @@ def _compared(bundle: Bundle, counters: Counters, target: Target) -> Iterator[Co
         yield Compared("cycles of tensor cores", busy, measured, "", "operations at the data sheet's rate")
 
 
-def _extents(bundle: Bundle) -> tuple[int, int, int] | None:
-    """(rows, columns, contracted) of the pipeline, from the tile program and the axes decided on."""
+def _of_product(bundle: Bundle) -> Mapping[str, Any]:
+    """The decisions of a walk that sums a product, the last one where programs before it copy or compute operands;
+    none of other kernels."""
+    programs = cast("list[Mapping[str, Any]]", bundle.decisions.get("programs", [bundle.decisions]))
+    sums = any(slot["joined"] for slot in programs[-1].get("slots", ()))
+    return programs[-1] if sums else {}
+
+
+def _extents(bundle: Bundle, decisions: Mapping[str, Any]) -> tuple[int, int, int] | None:
+    """(rows, columns, contracted) of the walk, from the tile program and the axes decided on; None where axes were
+    joined, which the program has apart."""
     text = bundle.facts.get("tile")
-    axes = tuple(cast("object", bundle.decisions.get(name)) for name in ("rows", "columns", "contracted"))
-    if not isinstance(text, str) or not all(isinstance(axis, str) for axis in axes):
+    if not isinstance(text, str):
         return None
     try:
         extents = the_program(Parser(context(), text).parse_module()).extents
@@ -357,5 +365,5 @@ def _extents(bundle: Bundle) -> tuple[int, int, int] | None:
             f"the tile program in {bundle.name} cannot be read, so nothing can be predicted",
             remedy=f"it was written by Tilewright {bundle.tilewright_version}: compile the program again",
         ) from error
-    rows, columns, contracted = (extents.get(cast("str", axis), 0) for axis in axes)
+    rows, columns, contracted = (extents.get(decisions[name], 0) for name in ("row", "column", "streamed"))
     return (rows, columns, contracted) if rows and columns and contracted else None
