@@ -78,7 +78,7 @@ def test_a_launch_begins_sooner_where_the_next_has_room_beside_it() -> None:
 def test_a_warpgroup_alone_takes_longer_to_store_a_tile() -> None:
     decisions = _decided(LAYER, Wanted((128, 64), turns=False))
     assert decisions.consumers == 2
-    alone = replace(decisions, consumers=1)
+    alone = replace(decisions, consumers=1, unit_rows=2 * decisions.unit_rows)
     assert _predicted(alone, LAYER).epilogue > _predicted(decisions, LAYER).epilogue
 
 
