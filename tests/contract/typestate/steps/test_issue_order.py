@@ -113,8 +113,20 @@ def barriers_past_the_last(module: ModuleOp) -> None:
     every(module, IssueOrderStartOp)[0].properties["first_barrier"] = IntAttr(15)
 
 
-def barriers_of_the_epilogue(module: ModuleOp) -> None:
-    every(module, IssueOrderStartOp)[0].properties["first_barrier"] = IntAttr(1)
+def barrier_of_the_cta(module: ModuleOp) -> None:
+    every(module, IssueOrderStartOp)[0].properties["first_barrier"] = IntAttr(0)
+
+
+def barriers_of_stores(module: ModuleOp) -> None:
+    """Each unit syncs at the end on a barrier that hands the turn on."""
+    (start,) = every(module, IssueOrderStartOp)
+    role = start.parent_op()
+    assert isinstance(role, ac.RoleOp)
+    sync = ac.NamedBarrierSyncOp.create(
+        operands=[role.body.block.args[0]],
+        properties={"first_barrier": start.first_barrier, "threads": IntAttr(128)},
+    )
+    role.body.block.add_op(sync)
 
 
 MUTATIONS = (
@@ -129,7 +141,8 @@ MUTATIONS = (
     ends_before_the_tiles,
     started_in_the_loop,
     barriers_past_the_last,
-    barriers_of_the_epilogue,
+    barrier_of_the_cta,
+    barriers_of_stores,
 )
 
 
@@ -141,7 +154,8 @@ def test_mutations_are_not_proved(mutate: Callable[[ModuleOp], None]):
 
 
 @pytest.mark.parametrize(
-    ("mutate", "code"), [(no_pass, "LV005"), (no_take, "NB002"), (barriers_of_the_epilogue, "NB003")]
+    ("mutate", "code"),
+    [(no_pass, "LV005"), (no_take, "NB002"), (barrier_of_the_cta, "NB001"), (barriers_of_stores, "NB003")],
 )
 def test_what_goes_wrong_is_told(mutate: Callable[[ModuleOp], None], code: str):
     module = ordered()

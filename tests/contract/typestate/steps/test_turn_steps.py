@@ -121,7 +121,7 @@ def two_arrivals_a_turn(module: ModuleOp) -> None:
 
 def turns_on_the_ring(module: ModuleOp) -> None:
     """The ring of slots itself is taken for the barriers of turns."""
-    slots = ring(module, "ab").result
+    slots = ring(module, "a_ring").result
     only(module, ac.TurnTilesOp).operands[0] = slots
     only(module, ac.TurnPassOp).operands[0] = slots
 
@@ -168,7 +168,7 @@ def test_what_the_argument_rests_on_may_not_be_missing(mutate: Callable[[ModuleO
 
 def test_wrong_counts_are_refuted() -> None:
     module = in_turn()
-    ring(module, "ab").properties["empty_arrivals"] = IntAttr(2)
+    ring(module, "a_ring").properties["empty_arrivals"] = IntAttr(2)
     verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted) and verdict.findings[0].code == "MB009"
     module = in_turn()
