@@ -248,7 +248,17 @@ MUTATIONS = (
     Mutation("accumulator read too early", ("WG104",), move(r"cvt\.rn\.bf16", 0, WGMMA_WAIT, 1, above=True), ALL),
     Mutation("accumulator written in flight", ("WG104",), after(r"wgmma\.commit_group", 1, "\tmov.f32 %f0, %f1;")),
     Mutation(
-        "always the first slot read", ("MB111",), rewrite_above(SLOT, r"mad.lo.u32 \1, 0, \3, \4;", WGMMA, 4), ALL
+        "always the first slot read",
+        ("MB111",),
+        rewrite_above(SLOT, r"mad.lo.u32 \1, 0, \3, \4;", WGMMA, 4),
+        ("plain", *PAIRS),
+    ),
+    # Of two slots, the other one is read while it is filled.
+    Mutation(
+        "always the first of two slots read",
+        ("WG105",),
+        rewrite_above(SLOT, r"mad.lo.u32 \1, 0, \3, \4;", WGMMA, 4),
+        ONE_GROUP,
     ),
     Mutation(
         "descriptor one slot on", ("WG105",), rewrite(r"or\.b64 .*, (?P<n>\d+);", number(plus(512)), 2), ONE_GROUP

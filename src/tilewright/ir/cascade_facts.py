@@ -29,7 +29,7 @@ from tilewright.ir.tile.facts import grouping, index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
 from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
-from tilewright.ir.tile.types import axes_text, read_type, value_type
+from tilewright.ir.tile.types import TensorType, axes_text, read_type, value_type
 from tilewright.ir.tile.unedited import remembered
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 
@@ -381,7 +381,8 @@ def innermost_of_copy(load: tile.LoadOp, axes: CascadeAxes) -> str:
     if map_dimensions(load, axes) is not None:
         return ""
     kind = read_type(load.tensor)
-    strides = dict(zip(kind.axis_names, kind.stride_elements, strict=True))
+    apart = kind.stride_elements if isinstance(kind, TensorType) else (1,) * len(kind.axis_names)
+    strides = dict(zip(kind.axis_names, apart, strict=True))
     # Of equal ones the last: reads of the copying kernel run along the narrowest stride.
     spread = [axis for axis in reversed(kind.axis_names) if base_axis(axis) not in axes.batch]
     nearest = min(spread, key=lambda axis: strides[axis] or math.inf, default="")

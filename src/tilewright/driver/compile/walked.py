@@ -76,8 +76,8 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none.
 
-    Where accumulators are registers, a product that is to be issued in order has a generator of its own. Raises
-    ComputedBefore where a program before had better compute an operand, or no walk takes the operands as they are."""
+    Raises ComputedBefore where a program before had better compute an operand, or no walk takes the operands as they
+    are."""
     program = the_program(module)
     found, groups = as_walk(module), grouping(program)
     if found is None or groups is not None or target.supports("tensor_memory"):
@@ -89,8 +89,6 @@ def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     alone = not any(dot.scales for dot in dots(program)) and is_supported(program, target)
     if alone and computed_sum(the_program(found)):
         return _computing(module, found, target, wanted)
-    if alone and wanted.ordered:
-        return module
     products = shared_products(program)
     if products is not None and len(products.products) > 1:
         # What all products have is what has the rows.
