@@ -18,13 +18,13 @@ from tests.fragment_kernels import Shape, kernel_text, multiply
 from tests.lower import cascade_programs
 from tilewright.driver.compile.compile import aligned, elements_of
 from tilewright.driver.compile.kernels import gated_kernel, matmul_kernel
-from tilewright.driver.compile.walked import walked
+from tilewright.driver.compile.kernels_attention import query_gradient_kernel
+from tilewright.driver.compile.sequence import Part, uncut
 from tilewright.frontends.ac.reader import read_ac
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -133,12 +133,10 @@ _E4M3 = {"a": "f8e4m3", "b": "f8e4m3", "s": "f32", "c": "f32"}
 _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     "batch": (batched, {"dims": {"B": 3, "M": 512, "N": 520, "K": 256}}),
     "products in order": (
-        matmul_kernel,
+        query_gradient_kernel(0.125, False, 1),
         {
-            "dims": {"M": 256, "N": 256, "K": 640},
-            "dtype": {"a": "f8e4m3", "b": "f8e4m3", "c": "f32"},
-            "strides": {"b": (1, 640)},
-            "wanted": Wanted(tile=(128, 128), ordered=True),
+            "dims": {"B": 1, "H": 2, "Q": 256, "T": 256, "E": 64, "F": 64},
+            "wanted": Wanted(consumers=2, ordered=True),
         },
     ),
     "extents that only a launch knows": (
@@ -230,15 +228,18 @@ NAMES = (*TRACED, *_written())
 
 
 @cache
-def tile_of(name: str) -> ModuleOp:
-    """The tile program of a case, with its decisions."""
+def _parts(name: str) -> tuple[Part, ...]:
+    """The programs of a case, decided, in launch order."""
     kernel, options = _cases()[name]
     elements = elements_of(kernel, options.get("dtype", "bf16"))
     kernel, wanted = aligned(kernel, elements, options.get("wanted") or Wanted())
-    facts = target(target_of(name))
-    module = walked(trace(kernel, options["dims"], elements, options.get("strides")), facts, wanted)
-    decide(the_program(module), facts, wanted)
-    return module
+    module = trace(kernel, options["dims"], elements, options.get("strides"))
+    return uncut(module, target(target_of(name)), wanted)
+
+
+def tile_of(name: str) -> ModuleOp:
+    """What its author wrote of a case, with its decisions."""
+    return _parts(name)[-1].module
 
 
 @cache
@@ -246,7 +247,8 @@ def modules_of(name: str) -> tuple[ModuleOp, ...]:
     """The kernels of a case, in launch order."""
     if name in _written():
         return tuple(each.module for each in read_ac(_written()[name], f"{name}.ac.mlir").kernels)
-    return tuple(each.module for each in lower_program(the_program(tile_of(name))).kernels)
+    programs = (lower_program(the_program(part.module)) for part in _parts(name))
+    return tuple(each.module for program in programs for each in program.kernels)
 
 
 def equal(first: Operation, second: Operation) -> bool:

@@ -42,7 +42,13 @@ def decided(dims: Mapping[str, Any], kernel: Kernel = matmul_kernel, **more: Any
 
 
 def decided_product(
-    m: int, n: int, k: int, *, strides: Mapping[str, tuple[int, ...]] | None = None, kind=Element.BF16, **wanted: Any
+    m: int,
+    n: int,
+    k: int,
+    *,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+    kind: Element = Element.BF16,
+    **wanted: Any,
 ) -> CascadeDecisions:
     """Of `matmul_kernel`, with B by columns where nothing is said of it."""
     strides = {"b": (1, k)} if strides is None else strides
