@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
 import tilewright.frontends.tile.language as tw
+from tests.contract.gemm_program import gemm
 from tests.docs.pages import ROOT
 from tests.fragment_kernels import Shape, kernel_text, multiply
 from tests.lower import cascade_programs
@@ -23,6 +24,7 @@ from tilewright.driver.compile.sequence import Part, uncut
 from tilewright.frontends.ac.reader import read_ac
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.ac.text import ac_text
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.tile.wanted import Wanted
@@ -214,6 +216,7 @@ def _written() -> dict[str, str]:
     return {
         "attention": (ROOT / "examples" / "attention.ac.mlir").read_text("utf-8"),
         "fragment read": kernel_text(shape, read),
+        "accumulators mapped": ac_text((gemm(),), TARGET),
     }
 
 
