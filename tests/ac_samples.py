@@ -13,16 +13,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
 import tilewright.frontends.tile.language as tw
+from tests.contract.gemm_program import gemm
 from tests.docs.pages import ROOT
 from tests.fragment_kernels import Shape, kernel_text, multiply
 from tests.lower import cascade_programs
 from tilewright.driver.compile.compile import aligned, elements_of
 from tilewright.driver.compile.kernels import gated_kernel, matmul_kernel
 from tilewright.driver.compile.kernels_attention import query_gradient_kernel
-from tilewright.driver.compile.sequence import uncut
+from tilewright.driver.compile.sequence import Part, uncut
 from tilewright.frontends.ac.reader import read_ac
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.ac.text import ac_text
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.tile.wanted import Wanted
@@ -214,6 +216,7 @@ def _written() -> dict[str, str]:
     return {
         "attention": (ROOT / "examples" / "attention.ac.mlir").read_text("utf-8"),
         "fragment read": kernel_text(shape, read),
+        "accumulators mapped": ac_text((gemm(),), TARGET),
     }
 
 
@@ -228,13 +231,18 @@ NAMES = (*TRACED, *_written())
 
 
 @cache
-def tiles_of(name: str) -> tuple[ModuleOp, ...]:
-    """The tile programs of a case, with their decisions, in launch order."""
+def _parts(name: str) -> tuple[Part, ...]:
+    """The programs of a case, decided, in launch order."""
     kernel, options = _cases()[name]
     elements = elements_of(kernel, options.get("dtype", "bf16"))
     kernel, wanted = aligned(kernel, elements, options.get("wanted") or Wanted())
-    traced = trace(kernel, options["dims"], elements, options.get("strides"))
-    return tuple(part.module for part in uncut(traced, target(target_of(name)), wanted))
+    module = trace(kernel, options["dims"], elements, options.get("strides"))
+    return uncut(module, target(target_of(name)), wanted)
+
+
+def tile_of(name: str) -> ModuleOp:
+    """What its author wrote of a case, with its decisions."""
+    return _parts(name)[-1].module
 
 
 @cache
@@ -242,7 +250,8 @@ def modules_of(name: str) -> tuple[ModuleOp, ...]:
     """The kernels of a case, in launch order."""
     if name in _written():
         return tuple(each.module for each in read_ac(_written()[name], f"{name}.ac.mlir").kernels)
-    return tuple(each.module for one in tiles_of(name) for each in lower_program(the_program(one)).kernels)
+    programs = (lower_program(the_program(part.module)) for part in _parts(name))
+    return tuple(each.module for program in programs for each in program.kernels)
 
 
 def equal(first: Operation, second: Operation) -> bool:

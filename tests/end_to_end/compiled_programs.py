@@ -12,14 +12,16 @@ from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import protocol_claims
+from tilewright.driver.compile.sequence import Part, uncut
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
-from tilewright.lower.tile_to_ac import LoweredProgram, lower_program
-from tilewright.synth.decide import Wanted, decide
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
@@ -31,7 +33,11 @@ PROGRAMS: dict[str, tuple[Kernel, dict[str, int], Wanted]] = {
     "one-group": (kernels.matmul, {"M": 60, "N": 136, "K": 192}, Wanted(tile=(64, 64), stages=2)),
     "bias-gelu": (kernels.matmul_bias_gelu, {"M": 72, "N": 136, "K": 256}, Wanted(tile=(64, 128), stages=3)),
     "direct-store": (kernels.matmul, {"M": 60, "N": 131, "K": 250}, Wanted(tile=(64, 64), stages=3)),
-    "materialised": (kernels.operand_expression, {"M": 60, "N": 136, "K": 256}, Wanted(tile=(64, 64), stages=3)),
+    "materialised": (
+        kernels.operand_expression,
+        {"M": 60, "N": 136, "K": 256},
+        Wanted(tile=(64, 64), stages=3, computed="workspace"),
+    ),
     "cluster-2x1": (kernels.matmul, {"M": 72, "N": 264, "K": 256}, Wanted(tile=(64, 128), cluster=(2, 1), stages=3)),
     "cluster-2x1-direct": (
         kernels.matmul,
@@ -51,29 +57,33 @@ STAGED = tuple(name for name in PROGRAMS if name not in DIRECT)
 
 
 @cache
-def decided(name: str) -> ModuleOp:
-    """The tile program with its decisions. Shared: clone before changing it."""
+def parts(name: str) -> tuple[Part, ...]:
+    """The programs of it in launch order, decided; the last is the product. Shared: clone before changing them."""
     kernel, dims, wanted = PROGRAMS[name]
     module = trace(kernel, dims, dict.fromkeys((each.name for each in kernel.parameters), Element.BF16), None)
     # Slots released one product late, in every program: there is a wait that leaves a product pending, to be spoiled.
-    decide(the_program(module), target(TARGET), replace(wanted, release_distance=1))
-    return module
+    return uncut(module, HOPPER, replace(wanted, release_distance=1))
+
+
+def decided(name: str) -> ModuleOp:
+    """The product with its decisions. Shared: clone before changing it."""
+    return parts(name)[-1].module
 
 
 @cache
-def lowered(name: str) -> LoweredProgram:
-    """The `ac` kernels in launch order; the last one is the pipeline. Shared: clone before changing them."""
-    return lower_program(the_program(decided(name)))
+def lowered(name: str) -> tuple[ModuleOp, ...]:
+    """The `ac` kernels in launch order; the last one is the product. Shared: clone before changing them."""
+    return tuple(kernel.module for part in parts(name) for kernel in lower_program(the_program(part.module)).kernels)
 
 
-def pipeline_of(name: str) -> ModuleOp:
-    """A copy of the pipeline's `ac` program, to be changed at will."""
-    return lowered(name).kernels[-1].module.clone()
+def product_of(name: str) -> ModuleOp:
+    """A copy of the product's `ac` program, to be changed at will."""
+    return lowered(name)[-1].clone()
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """The text of a program's pipeline kernel for one cluster that does all tiles; its plan, and what was proven."""
+    """The text of a program's product for one cluster that does all tiles; its plan, and what was proven."""
 
     text: str
     plan: LaunchPlan
@@ -82,13 +92,18 @@ class Emitted:
 
 @cache
 def emitted(name: str) -> Emitted:
-    """One cluster does all tiles in turn, so that every slot begins a tile, ends one, and is refilled."""
+    """One cluster does all tiles, so that every slot begins a tile, ends one, and is refilled."""
     module = decided(name).clone()
-    decisions = decisions_of(the_program(module).attributes["decisions"])
-    assert isinstance(decisions, PipelineDecisions)
-    one = replace(decisions, ctas=decisions.cluster_m * decisions.cluster_n, fill_ctas=1)
-    the_program(module).attributes["decisions"] = to_attribute(one)
+    alone(module)
     program = lower_program(the_program(module))
-    pipeline = program.kernels[-1].module
-    (claims,) = protocol_claims(pipeline, HOPPER)
-    return Emitted(lower_to_ptx([pipeline], TARGET), launch_plan(program), claims)
+    (product,) = program.kernels
+    (claims,) = protocol_claims(product.module, HOPPER)
+    return Emitted(lower_to_ptx([product.module], TARGET), launch_plan(program), claims)
+
+
+def alone(module: ModuleOp) -> None:
+    """One cluster does all tiles of a decided product."""
+    decisions = decisions_of(the_program(module).attributes["decisions"])
+    assert isinstance(decisions, CascadeDecisions)
+    one = replace(decisions, ctas=decisions.cluster_ctas, releases_first=1)
+    the_program(module).attributes["decisions"] = to_attribute(one)

@@ -161,11 +161,10 @@ def release_before_retire(module: ModuleOp) -> None:
 
 
 def settle_after_use(module: ModuleOp) -> None:
-    """The accumulator is read before the wait that settles it: the wait stands after the map."""
+    """The accumulator is read before the wait that settles it."""
     wait = every(module, ac.WgmmaWaitOp)[-1]
-    (mapped,) = every(module, ac.MapOp)
-    assert wait.accumulator is not None
-    mapped.operands[0] = wait.accumulator
+    assert wait.accumulator is not None and wait.settled is not None
+    wait.settled.replace_all_uses_with(wait.accumulator)
 
 
 def wait_bypassed(role: str) -> Edit:

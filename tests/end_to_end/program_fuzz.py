@@ -8,7 +8,7 @@ never prove it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from random import Random
 
@@ -25,19 +25,19 @@ from tilewright.base.verdict import Proven, Verdict
 from tilewright.contract.replay.replay import replay
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import protocol_claims
+from tilewright.driver.compile.sequence import uncut
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile.facts import the_program
-from tilewright.lower.plan import kernel_launch, launch_plan
+from tilewright.lower.plan import kernel_launch, sequence_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx, the_kernel
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core.run import run_launch
 from tilewright.runtime.arrays import numpy_dtype
-from tilewright.synth.decide import Wanted, decide
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
@@ -53,7 +53,12 @@ PROGRAMS: dict[str, tuple[Kernel, dict[str, int], Wanted, bool]] = {
     "square": (kernels.matmul, {"M": 120, "N": 136, "K": 192}, Wanted(tile=(128, 128), stages=2), True),
     "bias-gelu": (kernels.matmul_bias_gelu, {"M": 120, "N": 72, "K": 128}, Wanted(tile=(64, 64), stages=4), True),
     "direct-store": (kernels.matmul, {"M": 60, "N": 67, "K": 250}, Wanted(tile=(64, 64), stages=3), True),
-    "materialised": (kernels.operand_expression, {"M": 60, "N": 72, "K": 192}, Wanted(tile=(64, 64), stages=2), True),
+    "materialised": (
+        kernels.operand_expression,
+        {"M": 60, "N": 72, "K": 192},
+        Wanted(tile=(64, 64), stages=2, computed="workspace"),
+        True,
+    ),
     "three-ctas": (kernels.matmul, {"M": 60, "N": 136, "K": 128}, Wanted(tile=(64, 64), stages=2), False),
     "cluster-2x1": (
         kernels.matmul,
@@ -94,14 +99,12 @@ def subject(name: str) -> Subject:
     """Shared: clone the module before changing it, copy the arrays before running on them."""
     kernel, dims, wanted, alone = PROGRAMS[name]
     module = trace(kernel, dims, dict.fromkeys((each.name for each in kernel.parameters), Element.BF16), None)
-    decide(the_program(module), target(TARGET), wanted)
-    decisions = decisions_of(the_program(module).attributes["decisions"])
-    assert isinstance(decisions, PipelineDecisions)
+    decided = uncut(module, HOPPER, wanted)
     if alone:
-        decisions = replace(decisions, ctas=decisions.cluster_m * decisions.cluster_n, fill_ctas=1)
-        the_program(module).attributes["decisions"] = to_attribute(decisions)
-    lowered = lower_program(the_program(module))
-    plan = launch_plan(lowered)
+        compiled_programs.alone(decided[-1].module)
+    programs = [lower_program(the_program(part.module)) for part in decided]
+    plan = sequence_plan(the_program(module), programs)
+    emitted = [kernel.module for program in programs for kernel in program.kernels]
     random = np.random.default_rng(0)
     buffers: dict[str, np.ndarray] = {}
     for buffer in plan.buffers:
@@ -110,13 +113,13 @@ def subject(name: str) -> Subject:
             values = random.standard_normal(data.size // buffer.element.bytes).astype(numpy_dtype(buffer.element))
             data = values.view(np.uint8)
         buffers[buffer.name] = data
-    ptx = read(lower_to_ptx([item.module for item in lowered.kernels], TARGET), f"<{name}.ptx>")
+    ptx = read(lower_to_ptx(emitted, TARGET), f"<{name}.ptx>")
     for launch in plan.launches[:-1]:
         run_launch(ptx, launch, buffers)
     outputs = tuple(buffer.name for buffer in plan.buffers if buffer.role == "output")
     result = {key: data.copy() for key, data in buffers.items()}
     run_launch(ptx, plan.launches[-1], result)
-    return Subject(lowered.kernels[-1].module, buffers, outputs, _bits(result, outputs))
+    return Subject(emitted[-1], buffers, outputs, _bits(result, outputs))
 
 
 def _bits(buffers: dict[str, np.ndarray], outputs: tuple[str, ...]) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 from tests.end_to_end import program_edits as edits
-from tests.end_to_end.compiled_programs import CLUSTERS, DIRECT, PROGRAMS, STAGED, lowered, pipeline_of
+from tests.end_to_end.compiled_programs import CLUSTERS, DIRECT, PROGRAMS, STAGED, lowered, product_of
 from tests.end_to_end.program_edits import Edit, announce, bypass, chain, change, drop, plus, repeat, times, to, word
 
 from tilewright.base.verdict import Proven, Refuted
@@ -130,8 +130,8 @@ MUTATIONS = (
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_the_compiler_emits_is_proven(name: str) -> None:
-    for kernel in lowered(name).kernels:
-        verdict = verify(kernel.module, HOPPER)
+    for module in lowered(name):
+        verdict = verify(module, HOPPER)
         assert isinstance(verdict, Proven), verdict
         assert verdict.scope == "all trip counts"
 
@@ -140,7 +140,7 @@ def test_what_the_compiler_emits_is_proven(name: str) -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_spoiled_program_is_refuted(mutation: Mutation) -> None:
     for name in mutation.programs:
-        module = pipeline_of(name)
+        module = product_of(name)
         mutation.edit(module)
         verdict = verify(module, HOPPER)
         assert isinstance(verdict, Refuted), f"{name}: {verdict}"
@@ -151,10 +151,10 @@ def test_a_spoiled_program_is_refuted(mutation: Mutation) -> None:
 
 def test_paths_are_what_they_are_called() -> None:
     for name in PROGRAMS:
-        module = pipeline_of(name)
+        module = product_of(name)
         assert bool(edits.every(module, ac.GlobalStoreOp)) == (name in DIRECT), name
         assert bool(edits.every(module, ac.ClusterSyncOp)) == (name in CLUSTERS), name
-    assert len(lowered("materialised").kernels) > 1
+    assert len(lowered("materialised")) > 1
 
 
 HARMLESS: dict[str, tuple[Edit, tuple[str, ...]]] = {
@@ -175,7 +175,7 @@ HARMLESS: dict[str, tuple[Edit, tuple[str, ...]]] = {
 def test_a_harmless_edit_stays_proven(name: str) -> None:
     edit, programs = HARMLESS[name]
     for program in programs:
-        module = pipeline_of(program)
+        module = product_of(program)
         edit(module)
         verdict = verify(module, HOPPER)
         assert isinstance(verdict, Proven), f"{program}: {verdict}"

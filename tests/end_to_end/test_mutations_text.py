@@ -12,17 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from tests.end_to_end import text_edits as edits
-from tests.end_to_end.compiled_programs import CLUSTERS, PROGRAMS, TARGET, decided, emitted
+from tests.end_to_end.compiled_programs import CLUSTERS, PROGRAMS, TARGET, decided, emitted, lowered, parts
 from tests.end_to_end.text_edits import Edit, after, both, drop, move, number, repeat, rewrite, rewrite_above
 
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import Interpretations
 from tilewright.contract.replay.replay import replay
+from tilewright.driver.compile.sequence import joined
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir.tile.facts import the_program
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
-from tilewright.lower.tile_to_ac import lower_program
 
 SOME = ("plain", "one-group", "direct-store")
 PAIRS = ("cluster-2x1", "cluster-1x2-direct")
@@ -84,13 +83,13 @@ def test_what_the_compiler_emits_is_accepted(name: str) -> None:
 @pytest.mark.parametrize("name", ["materialised", *CLUSTERS])
 def test_the_driver_proves_the_text_of_the_whole_program(name: str) -> None:
     text = whole_text(name)
-    verdict = reprove(decided(name), text, TARGET, name)
+    verdict = reprove(joined([part.module for part in parts(name)]), text, TARGET, name)
     assert isinstance(verdict, Proven), verdict
 
 
 def whole_text(name: str) -> str:
-    program = lower_program(the_program(decided(name)))
-    return lower_to_ptx([kernel.module for kernel in program.kernels], TARGET)
+    """All kernels of a program."""
+    return lower_to_ptx(lowered(name), TARGET)
 
 
 def test_the_driver_refutes_a_text_that_is_not_the_proven_one() -> None:
@@ -249,7 +248,17 @@ MUTATIONS = (
     Mutation("accumulator read too early", ("WG104",), move(r"cvt\.rn\.bf16", 0, WGMMA_WAIT, 1, above=True), ALL),
     Mutation("accumulator written in flight", ("WG104",), after(r"wgmma\.commit_group", 1, "\tmov.f32 %f0, %f1;")),
     Mutation(
-        "always the first slot read", ("MB111",), rewrite_above(SLOT, r"mad.lo.u32 \1, 0, \3, \4;", WGMMA, 4), ALL
+        "always the first slot read",
+        ("MB111",),
+        rewrite_above(SLOT, r"mad.lo.u32 \1, 0, \3, \4;", WGMMA, 4),
+        ("plain", *PAIRS),
+    ),
+    # Of two slots, the other one is read while it is filled.
+    Mutation(
+        "always the first of two slots read",
+        ("WG105",),
+        rewrite_above(SLOT, r"mad.lo.u32 \1, 0, \3, \4;", WGMMA, 4),
+        ONE_GROUP,
     ),
     Mutation(
         "descriptor one slot on", ("WG105",), rewrite(r"or\.b64 .*, (?P<n>\d+);", number(plus(512)), 2), ONE_GROUP

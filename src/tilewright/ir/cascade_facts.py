@@ -9,6 +9,7 @@ Not handled: what `cascade_axes` refuses, with the author's line. Checked by: te
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
@@ -28,7 +29,7 @@ from tilewright.ir.tile.facts import grouping, index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
 from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
-from tilewright.ir.tile.types import axes_text, read_type, value_type
+from tilewright.ir.tile.types import TensorType, axes_text, read_type, value_type
 from tilewright.ir.tile.unedited import remembered
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 
@@ -376,11 +377,16 @@ def map_dimensions(load: tile.LoadOp, axes: CascadeAxes) -> MapDimensions | None
 
 def innermost_of_copy(load: tile.LoadOp, axes: CascadeAxes) -> str:
     """The axis along which a copy of an array is contiguous where its own order leads along none that a tile extends
-    along, such as that of a batch; "" where it does along one."""
+    along, such as that of a batch: of these the one of the narrowest stride; "" where it does along one."""
     if map_dimensions(load, axes) is not None:
         return ""
-    spread = [axis for axis in read_type(load.tensor).axis_names if base_axis(axis) not in axes.batch]
-    return spread[-1] if spread and block_size(spread[-1]) == 1 else ""
+    kind = read_type(load.tensor)
+    apart = kind.stride_elements if isinstance(kind, TensorType) else (1,) * len(kind.axis_names)
+    strides = dict(zip(kind.axis_names, apart, strict=True))
+    # Of equal ones the last: reads of the copying kernel run along the narrowest stride.
+    spread = [axis for axis in reversed(kind.axis_names) if base_axis(axis) not in axes.batch]
+    nearest = min(spread, key=lambda axis: strides[axis] or math.inf, default="")
+    return nearest if nearest and block_size(nearest) == 1 else ""
 
 
 def _in_line(listed: Sequence[Dimension], axes: CascadeAxes) -> list[Dimension]:

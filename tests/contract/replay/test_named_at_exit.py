@@ -1,14 +1,13 @@
 """Arrivals that no use of a named barrier has taken when a CTA ends."""
 
-# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
-
 import re
 
-import tilewright.frontends.tile.language as tw
-from tilewright.base.element import Element
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.replay.named_at_exit import LeftArrivals
+from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.kernels_attention import query_gradient_kernel
+from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
@@ -20,15 +19,6 @@ from tilewright.machine.core.event import Event, NamedBarrier, NamedBarrierArriv
 from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
-
-
-@tw.kernel
-def product(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], c: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(a[i, k], b[j, k].T)
-    c[i, j] = acc
 
 
 def arrive(cta: int, warp: int, line: int) -> Event:
@@ -60,9 +50,10 @@ def test_uses_that_do_not() -> None:
 
 
 def test_a_last_turn_that_nobody_takes() -> None:
-    elements = {"a": Element.F8E4M3, "b": Element.F8E4M3, "c": Element.BF16}
-    module = trace(product, {"M": 128, "N": 128, "K": 384}, elements)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 128), stages=2, ordered=True))
+    kernel = query_gradient_kernel(0.125, False, 1)
+    dims = {"B": 1, "H": 1, "Q": 128, "T": 256, "E": 64, "F": 64}
+    module = walked(trace(kernel, dims, elements_of(kernel, "bf16"), None), target("sm_90a"))
+    decide(the_program(module), target("sm_90a"), Wanted(consumers=2, ordered=True))
     lowered = lower_program(the_program(module))
     text, plan = lower_to_ptx([kernel.module for kernel in lowered.kernels], "sm_90a"), launch_plan(lowered)
     assert isinstance(replay_plan(read(text), plan, {}, (0,)), Proven)

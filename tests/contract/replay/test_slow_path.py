@@ -20,6 +20,7 @@ from tilewright.contract.replay.replay import replay
 from tilewright.contract.replay.unwritten import unwritten_buffers
 from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
@@ -28,7 +29,6 @@ from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -39,8 +39,8 @@ Text = tuple[str, LaunchPlan]
 def copied_by_threads() -> Text:
     """The small instance of a product of which threads copy both operands, the last slice being short."""
     module = trace(matmul_kernel, {"M": 64, "N": 192, "K": 130}, dict.fromkeys("abc", Element.BF16), {"b": (1, 130)})
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(64, 64), stages=2, unmapped="threads"))
-    lowered = lower_program(the_program(small_instance(module)))
+    (part,) = uncut(module, target("sm_90a"), Wanted(tile=(64, 64), stages=2, unmapped="threads"))
+    lowered = lower_program(the_program(small_instance(part.module)))
     (kernel,) = lowered.kernels
     return lower_to_ptx([kernel.module], "sm_90a"), launch_plan(lowered)
 

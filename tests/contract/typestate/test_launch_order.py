@@ -1,8 +1,6 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Nobody touches global memory before it knows that the launches before have ended, whoever waits for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -34,8 +32,8 @@ HOPPER = target("sm_90a")
 
 @tw.kernel
 def scaled_blocks(
-    a: tw.Tensor[M, K], b: tw.Tensor[N, K], of_a: tw.Tensor[M, K/128, tw.f32],
-    of_b: tw.Tensor[N/128, K/128, tw.f32], c: tw.Tensor[M, N, tw.bf16],
+    a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], of_a: tw.Tensor["M", "K/128", tw.f32],
+    of_b: tw.Tensor["N/128", "K/128", tw.f32], c: tw.Tensor["M", "N", tw.bf16],
 ):  # fmt: skip
     i, j = tw.grid("M", "N")
     acc = tw.zeros(i, j)

@@ -16,6 +16,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.run_time_sizes import is_multiple
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.sequence import uncut
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir import context
@@ -38,8 +39,8 @@ def lowered(stores: str = "bulk", wanted: Wanted = ROWS) -> ModuleOp:
     dims = {"M": tw.dynamic(0, 5000, multiple_of=4), "N": columns, "K": 192}
     strides = {} if stores == "bulk" else {"b": (256, 1)}
     module = trace(matmul_kernel, dims, dict.fromkeys("abc", Element.BF16), strides)
-    decide(the_program(module), FACTS, wanted)
-    (kernel,) = lower_program(the_program(module)).kernels
+    (part,) = uncut(module, FACTS, wanted)
+    (kernel,) = lower_program(the_program(part.module)).kernels
     return kernel.module
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.end_to_end.compiled_programs import pipeline_of
+from tests.end_to_end.compiled_programs import product_of
 from tests.end_to_end.program_edits import every
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 
@@ -25,7 +25,7 @@ def affine_of(module: ModuleOp, kind: type[ac.CopyIssueOp] | type[ac.CopyStoreOp
 def with_affine(
     kind: type[ac.CopyIssueOp] | type[ac.CopyStoreOp], coordinate: int, constant: int, factor: int
 ) -> Verdict:
-    module = pipeline_of("plain")
+    module = product_of("plain")
     op = affine_of(module, kind, coordinate)
     op.properties["constant"] = IntAttr(constant)
     if factor:
@@ -76,7 +76,7 @@ def test_the_rank_moves_a_start_by_whole_chunks_of_a_dimension_that_exists() -> 
         ("rank_elements", None, "not both"),
     ):
         # Its CTAs fetch parts of B that follow one another within rows.
-        module = pipeline_of("cluster-2x1-direct")
+        module = product_of("cluster-2x1-direct")
         copy = shared_copy(module)
         assert copy.rank_dimension is not None and copy.rank_dimension.data == 0
         if value is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.end_to_end import kernels
-from tests.end_to_end.compiled_programs import TARGET, pipeline_of
+from tests.end_to_end.compiled_programs import TARGET, product_of
 from tests.end_to_end.program_edits import erase, every
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 
@@ -73,7 +73,7 @@ def argument_more(module: ModuleOp) -> None:
     ],
 )
 def test_a_region_that_computes_nothing_is_not_proven(edit: Callable[[ModuleOp], None], words: str) -> None:
-    module = pipeline_of("bias-gelu")
+    module = product_of("bias-gelu")
     assert isinstance(verify(module, HOPPER), Proven)
     edit(module)
     verdict = verify(module, HOPPER)

@@ -14,6 +14,7 @@ from tilewright.base.plan import LaunchPlan, ScalarParam
 from tilewright.base.run_time import plan_at
 from tilewright.base.size import Extent, ceil_div, value_of
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
@@ -24,7 +25,6 @@ from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.run_time import PassedSizes, RasterSizes
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -41,10 +41,13 @@ KINDS = {
 
 @cache
 def decided(name: str) -> ModuleOp:
-    dims = {"M": tw.dynamic(1, 1000), "N": 256, "K": 192}
-    module = trace(matmul_kernel, dims, dict.fromkeys("abc", Element.BF16))
-    decide(the_program(module), target("sm_90a"), KINDS[name])
-    return module
+    return walk({"M": tw.dynamic(1, 1000), "N": 256, "K": 192}, name)
+
+
+def walk(dims: dict[str, tw.Dynamic | int], name: str) -> ModuleOp:
+    """Decided as the kind of this name."""
+    (part,) = uncut(trace(matmul_kernel, dims, dict.fromkeys("abc", Element.BF16)), target("sm_90a"), KINDS[name])
+    return part.module
 
 
 def emitted(module: ModuleOp) -> tuple[str, LaunchPlan]:
@@ -79,15 +82,13 @@ def test_a_launch_passes_the_numbers_of_its_extent(name: str) -> None:
 
 
 def test_nothing_is_passed_where_all_is_known() -> None:
-    module = trace(matmul_kernel, {"M": 1000, "N": 256, "K": 192}, dict.fromkeys("abc", Element.BF16))
-    decide(the_program(module), target("sm_90a"), KINDS["rows"])
+    module = walk({"M": 1000, "N": 256, "K": 192}, "rows")
     text, plan = emitted(module)
     assert plan.run_time is None and " size_" not in text
 
 
 def test_one_tile_at_every_extent_passes_no_number_of_tiles() -> None:
-    module = trace(matmul_kernel, {"M": tw.dynamic(1, 64), "N": 256, "K": 192}, dict.fromkeys("abc", Element.BF16))
-    decide(the_program(module), target("sm_90a"), KINDS["rows"])
+    module = walk({"M": tw.dynamic(1, 64), "N": 256, "K": 192}, "rows")
     text, plan = emitted(module)
     assert plan.run_time is not None and "size_tiles" not in text
 

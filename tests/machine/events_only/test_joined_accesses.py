@@ -23,6 +23,7 @@ from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Module
@@ -36,7 +37,6 @@ from tilewright.machine.core.event import Access, Event, WarpActor
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.run import run_launch
 from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -48,9 +48,9 @@ HOPPER = target("sm_90a")
 @cache
 def emitted() -> tuple[str, LaunchPlan, ProtocolClaims]:
     """The small instance of a product with rows of odd length, which warps store along rows, through shared memory."""
-    module = trace(matmul_kernel, {"M": 64, "N": 131, "K": 64}, dict.fromkeys("abc", Element.BF16), {"b": (1, 64)})
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(64, 64), stages=2))
-    lowered = lower_program(the_program(small_instance(module)))
+    source = trace(matmul_kernel, {"M": 64, "N": 131, "K": 64}, dict.fromkeys("abc", Element.BF16), {"b": (1, 64)})
+    (part,) = uncut(source, HOPPER, Wanted(tile=(64, 64), stages=2, swapped=False))
+    lowered = lower_program(the_program(small_instance(part.module)))
     (kernel,) = lowered.kernels
     text = lower_to_ptx([kernel.module], "sm_90a")
     return text, launch_plan(lowered), protocol_claims(kernel.module, HOPPER, boundaries=False)[0]

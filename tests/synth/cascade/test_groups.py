@@ -8,6 +8,7 @@ import pytest
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
@@ -139,10 +140,12 @@ def test_what_is_refused(kernel: Kernel, words: str, line: str) -> None:
     assert line in Path(__file__).read_text("utf-8").split("\n")[caught.value.span.line - 1]
 
 
-def test_an_operand_that_threads_compute() -> None:
-    """Consumers issue its products, and walk the rows of a group as those of sums."""
-    d = decided(computed, T=256, G=2, N=64, K=64)
-    assert d.grouping and d.tensor_columns and not d.sum_slots
+def test_an_operand_that_is_computed_before() -> None:
+    """Then the tensor core takes the rows of a group as those of any sum."""
+    module = trace(computed, {"T": 256, "G": 2, "N": 64, "K": 64}, elements_of(computed, "bf16"), None)
+    _, product = uncut(module, BLACKWELL, Wanted())
+    d = product.decisions
+    assert isinstance(d, CascadeDecisions) and d.grouping and d.tensor_columns and d.sum_slots
 
 
 def test_groups_that_stand_differently_far_apart() -> None:

@@ -121,7 +121,7 @@ def test_of_two_operands_the_smaller_is_computed_before(wishes: dict[str, Any], 
 
 
 def test_an_order_of_issue_is_not_asked_of_a_product_in_registers() -> None:
-    with pytest.raises(TilewrightError, match="only promoted products"):
+    with pytest.raises(TilewrightError, match="issues products as they come"):
         parts(both, {"M": 4096, "N": 512, "K": 4096}, ordered=True)
 
 

@@ -1,9 +1,11 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
-"""Which generator a loop over products has on sm_90a: that of walks where tensor maps bring both operands."""
+"""A loop over products is a walk on sm_90a: of both operands as they lie, where tensor maps bring them, else behind a
+copy, or a kernel that computes one."""
 
 from typing import Any
 
 import pytest
+from tests.synth.walked_products import parts_of, walk_of
 
 import tilewright.frontends.tile.language as tw
 from tilewright.driver.compile.kernels import matmul_kernel
@@ -52,15 +54,26 @@ def test_a_result_without_a_map_changes_nothing() -> None:
     assert is_walk(matmul_kernel, 63, 65, 64, strides={"b": (1, 64)})
 
 
-def test_operands_that_no_map_brings_are_not() -> None:
+def before(
+    kernel: Kernel, m: int, n: int, k: int, *, element: Any = tw.bf16, strides: Any = None, **wanted: Any
+) -> int:
+    """Kernels before the walk of a product."""
+    elements = {each.name: element for each in kernel.parameters if each.name != "c"}
+    wishes = Wanted(unmapped="workspace", computed="workspace", **wanted)
+    parts = parts_of({"M": m, "N": n, "K": k}, kernel, strides=strides, elements=elements, wanted=wishes)
+    assert is_cascade(the_program(parts[-1].module)) and walk_of(parts).slots
+    return len(parts) - 1
+
+
+def test_operands_that_no_map_brings_are_copied_first() -> None:
     # Rows of no multiple of 16 bytes, an address of none, elements that the tensor core takes along the other axis.
-    assert not is_walk(matmul_kernel, 64, 64, 65)
-    assert not is_walk(matmul_kernel, 64, 64, 64, misaligned=("b",))
-    assert not is_walk(matmul_kernel, 64, 64, 64, element=tw.f8e4m3)
-    assert is_walk(matmul_kernel, 64, 64, 64, element=tw.f8e4m3, strides={"b": (1, 64)})
+    assert before(matmul_kernel, 64, 64, 65) == 1
+    assert before(matmul_kernel, 64, 64, 64, misaligned=("b",)) == 1
+    assert before(matmul_kernel, 64, 64, 64, element=tw.f8e4m3) == 1
+    assert before(matmul_kernel, 64, 64, 64, element=tw.f8e4m3, strides={"b": (1, 64)}) == 0
     # Elements past the end of what is summed must not count.
-    assert not is_walk(displaced, 64, 64, 64)
+    assert before(displaced, 64, 64, 64) == 1
 
 
-def test_operands_that_are_computed_are_not() -> None:
-    assert not is_walk(computed, 64, 64, 64)
+def test_operands_that_are_computed_are_computed_first_where_that_is_asked_for() -> None:
+    assert before(computed, 64, 64, 64) == 1

@@ -147,6 +147,16 @@ def test_the_cache_keeps_room_for_what_threads_copy():
     assert parts_of(few, {"b": (1, 4098)}, stages=8)[-1].decisions.slots[0].slots == 8
 
 
+def test_fewer_stages_are_of_the_same_tile():
+    """Of large products the tile that is chosen without a number of stages is not the one chosen with five."""
+    dims = {"M": 4096, "N": 4096, "K": 4098}
+    asked = parts_of(dims)[-1].decisions
+    assert asked.copies_by_threads
+    tile = (asked.tile_rows, asked.tile_columns)
+    fixed = parts_of(dims, tile=tile, turns=bool(asked.turns))[-1].decisions
+    assert (fixed.tile_rows, fixed.tile_columns) == tile and fixed.slots[0].slots == asked.slots[0].slots
+
+
 def test_copies_take_time_by_pieces_and_by_rows():
     """In pieces of 4 and of 8 bytes as long where rows run along the contracted axis."""
     one, other = (

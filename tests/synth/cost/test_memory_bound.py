@@ -6,14 +6,11 @@ from itertools import cycle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.synth.test_decide import decided, matmul
+from tests.synth.walked_products import decided, decided_product, is_swapped, tile_of
 
 from tilewright.frontends.tile import language as tw
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile.facts import the_program
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.synth.cost.memory_bound import meetings_inside, memory_cycles
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.shape import TileQuestion
 from tilewright.targets import target
 
@@ -51,10 +48,8 @@ def test_whole_lines_cost_their_bytes_and_shared_ones_more() -> None:
     assert ideal < whole < 1.25 * ideal
 
 
-def _product(m: int, n: int, k: int) -> PipelineDecisions:
-    plan = decided(matmul, m, n, k, strides={"b": (1, k)})
-    assert isinstance(plan, PipelineDecisions)
-    return plan
+def _product(m: int, n: int, k: int) -> CascadeDecisions:
+    return decided_product(m, n, k)
 
 
 @pytest.mark.parametrize("k", [128, 192, 256])
@@ -67,12 +62,10 @@ def test_where_the_product_takes_longer_any_chunks_do() -> None:
     """128x200 is the quickest either way (measured): the chunks of 80 bytes that leave along its columns are hidden;
     along its rows all boxes are of whole lines."""
     plan = _product(8192, 8192, 8192)
-    assert (plan.tile_m, plan.tile_n, plan.turns) == (128, 200, 1)
-    assert plan.swapped and plan.stores[0].map.box[0] * 2 == 128
+    assert (*tile_of(plan), plan.turns) == (128, 200, 1)
+    assert is_swapped(plan) and plan.stores[0].map.box[0] * 2 == 128
 
 
 def test_a_batch_is_asked_as_its_products_are() -> None:
-    elements = dict.fromkeys("xwy", tw.bf16)
-    plan = decide(the_program(trace(batched, {"B": 32, "M": 512, "N": 4096, "K": 128}, elements)), HOPPER)
-    assert isinstance(plan, PipelineDecisions)
+    plan = decided({"B": 32, "M": 512, "N": 4096, "K": 128}, batched)
     assert plan.stores[0].map.box[0] * 2 % 128 == 0

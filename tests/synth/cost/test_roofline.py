@@ -6,18 +6,15 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from tests.synth.walked_products import is_swapped, parts_of, tile_of, walk_of
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.compile import elements_of
-from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.views.roofline import TileWish, surviving_tiles
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cost.roofline import compulsory_bytes, program_roofline, survivors
 from tilewright.synth.cost.time_model import least_microseconds, predicted_time
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -25,23 +22,21 @@ TARGET = target("sm_90a")
 Shape = tuple[int, int, int]
 
 
-def _program(shape: Shape) -> tile.ProgramOp:
+def _part(shape: Shape, wanted: Wanted | None = None) -> tuple[tile.ProgramOp, CascadeDecisions]:
     m, n, k = shape
-    return the_program(
-        trace(matmul_kernel, {"M": m, "N": n, "K": k}, elements_of(matmul_kernel, "bf16"), {"b": (1, k)})
-    )
+    parts = parts_of({"M": m, "N": n, "K": k}, strides={"b": (1, k)}, wanted=wanted)
+    return the_program(parts[-1].module), walk_of(parts)
 
 
-def _decided(shape: Shape, wanted: Wanted) -> PipelineDecisions:
-    found = decide(_program(shape), TARGET, wanted)
-    assert isinstance(found, PipelineDecisions)
-    return found
+def _extents(decisions: CascadeDecisions, shape: Shape) -> Shape:
+    """As the walk has them."""
+    m, n, k = shape
+    return (n, m, k) if is_swapped(decisions) else shape
 
 
 def test_a_product_by_hand() -> None:
     shape = (1024, 2048, 512)
-    program = _program(shape)
-    decisions = decide(program, TARGET, Wanted(tile=(128, 256), depth=64))
+    program, decisions = _part(shape, Wanted(tile=(128, 256), depth=64, swapped=False))
     found = {each.name: each for each in program_roofline(program, decisions, TARGET).resources}
     assert compulsory_bytes(program) == 2 * (1024 * 512 + 512 * 2048 + 1024 * 2048)
     assert found["tensor cores"].amount == 2 * 1024 * 2048 * 512
@@ -57,8 +52,7 @@ def test_a_product_by_hand() -> None:
     ("shape", "dominant"), [((8192, 8192, 8192), "tensor cores"), ((16, 14336, 4096), "device memory")]
 )
 def test_what_dominates(shape: Shape, dominant: str) -> None:
-    program = _program(shape)
-    found = program_roofline(program, decide(program, TARGET, Wanted()), TARGET)
+    found = program_roofline(*_part(shape), TARGET)
     assert found.dominant.name == dominant
     assert found.predicted_microseconds is not None
     assert found.least_microseconds <= found.predicted_microseconds
@@ -76,26 +70,25 @@ _WISHES = [
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_no_prediction_undercuts_the_least_time_of_its_tile(shape: Shape) -> None:
-    m, n, k = shape
     seen = 0
     for wish in _WISHES:
         try:
-            decisions = _decided(shape, wish)
+            _, decisions = _part(shape, wish)
         except TilewrightError:
             continue
         seen += 1
-        extents = (n, m, k) if decisions.swapped else shape
-        tiled = (decisions.tile_m, decisions.tile_n, decisions.tile_k)
+        extents = _extents(decisions, shape)
+        tiled = (*tile_of(decisions), decisions.tile_streamed)
         least = least_microseconds(tiled, decisions.split, extents, 2, TARGET)
-        assert least <= predicted_time(decisions, shape, TARGET).microseconds, (wish, least)
+        assert least <= predicted_time(decisions, extents, TARGET, stored_bytes=2).microseconds, (wish, least)
     assert seen >= 5
 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", _SHAPES[:3])
 def test_pruned_tiles_never_hold_the_models_best(shape: Shape) -> None:
-    decisions = _decided(shape, Wanted())
-    found = surviving_tiles(_program(shape), decisions, TARGET, Wanted())
+    program, decisions = _part(shape)
+    found = surviving_tiles(program, decisions, TARGET, Wanted())
     assert found is not None
     assert found.left_out > 0
     kept = {wish for _, wish in found.estimates}
@@ -105,12 +98,12 @@ def test_pruned_tiles_never_hold_the_models_best(shape: Shape) -> None:
         wish = TileWish(height, width, turns, split)
         if wish in kept:
             continue
-        fixed = replace(wish.wanted(Wanted()), swapped=bool(decisions.swapped), depth=decisions.tile_k)
+        fixed = replace(wish.wanted(Wanted()), swapped=is_swapped(decisions), depth=decisions.tile_streamed)
         try:
-            other = _decided(shape, fixed)
+            _, other = _part(shape, fixed)
         except TilewrightError:
             continue
-        assert predicted_time(other, shape, TARGET).microseconds >= best
+        assert predicted_time(other, _extents(other, shape), TARGET, stored_bytes=2).microseconds >= best
 
 
 def test_survivors_in_order_of_bounds() -> None:

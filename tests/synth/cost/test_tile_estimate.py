@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.synth.test_decide import decided, matmul
+from tests.synth.walked_products import decided_product, tile_of
 
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.cost.tile_estimate import expected_cycles, facts_of, tile_cycles
 from tilewright.synth.tile.shape import TileQuestion, TileShape
@@ -78,6 +77,5 @@ def test_both_clocks_count_alike() -> None:
 )
 def test_tiles_end_where_products_do(extents: tuple[int, int, int], tile: tuple[int, int]) -> None:
     m, n, k = extents
-    plan = decided(matmul, m, n, k, strides={"b": (1, k)} if m != n else {})
-    assert isinstance(plan, PipelineDecisions)
-    assert (plan.tile_m, plan.tile_n) == tile and plan.split == plan.teams == 1
+    plan = decided_product(m, n, k, strides=None if m != n else {})
+    assert tile_of(plan) == tile and plan.split == plan.teams == 1

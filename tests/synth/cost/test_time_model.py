@@ -7,14 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.synth.walked_products import decided, is_swapped
 
-from tilewright.driver.compile.compile import elements_of
-from tilewright.driver.compile.kernels import matmul_kernel
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile.facts import the_program
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cost.time_model import predicted_time
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -23,32 +20,32 @@ Shape = tuple[int, int, int]
 LAYER = (128, 7168, 2048)
 
 
-def _decided(shape: Shape, wanted: Wanted) -> PipelineDecisions:
+def _decided(shape: Shape, wanted: Wanted) -> CascadeDecisions:
     m, n, k = shape
-    program = the_program(
-        trace(matmul_kernel, {"M": m, "N": n, "K": k}, elements_of(matmul_kernel, "bf16"), {"b": (1, k)})
-    )
-    found = decide(program, TARGET, wanted)
-    assert isinstance(found, PipelineDecisions)
-    return found
+    return decided({"M": m, "N": n, "K": k}, strides={"b": (1, k)}, wanted=wanted)
+
+
+def _predicted(decisions: CascadeDecisions, shape: Shape):
+    m, n, k = shape
+    return predicted_time(decisions, (n, m, k) if is_swapped(decisions) else shape, TARGET, stored_bytes=2)
 
 
 def _microseconds(shape: Shape, wanted: Wanted) -> float:
-    return predicted_time(_decided(shape, wanted), shape, TARGET).microseconds
+    return _predicted(_decided(shape, wanted), shape).microseconds
 
 
 def test_no_launch_is_faster_than_its_start_or_its_operations() -> None:
-    small = predicted_time(_decided((64, 64, 64), Wanted()), (64, 64, 64), TARGET)
+    small = _predicted(_decided((64, 64, 64), Wanted()), (64, 64, 64))
     assert 0.5 < small.start < small.microseconds
     shape = (8192, 8192, 8192)
-    large = predicted_time(_decided(shape, Wanted()), shape, TARGET)
+    large = _predicted(_decided(shape, Wanted()), shape)
     assert large.microseconds > 2 * 8192**3 / 1e15 * 1e6
     assert large.dominant in ("loop", "power")
 
 
 def test_few_rows_are_bound_by_memory() -> None:
     shape = (16, 14336, 4096)
-    found = predicted_time(_decided(shape, Wanted()), shape, TARGET)
+    found = _predicted(_decided(shape, Wanted()), shape)
     assert found.dominant == "memory"
     assert found.memory > 2 * 14336 * 4096 / 5e12 * 1e6
 
@@ -72,32 +69,24 @@ def test_a_launch_begins_sooner_where_the_next_has_room_beside_it() -> None:
     roomy = replace(decisions, smem_bytes=100 * 1024, launch_registers=80)
     full = replace(roomy, smem_bytes=200 * 1024)
     many = replace(roomy, launch_registers=168)
-    least = predicted_time(roomy, LAYER, TARGET).start
-    assert least < predicted_time(full, LAYER, TARGET).start == predicted_time(many, LAYER, TARGET).start
+    least = _predicted(roomy, LAYER).start
+    assert least < _predicted(full, LAYER).start == _predicted(many, LAYER).start
     few = replace(full, ctas=TARGET.limit("device.multiprocessors") // 2)
-    assert predicted_time(few, LAYER, TARGET).start == least
+    assert _predicted(few, LAYER).start == least
 
 
 def test_a_warpgroup_alone_takes_longer_to_store_a_tile() -> None:
     decisions = _decided(LAYER, Wanted((128, 64), turns=False))
     assert decisions.consumers == 2
-    alone = replace(decisions, consumers=1)
-    assert predicted_time(alone, LAYER, TARGET).epilogue > predicted_time(decisions, LAYER, TARGET).epilogue
+    alone = replace(decisions, consumers=1, unit_rows=2 * decisions.unit_rows)
+    assert _predicted(alone, LAYER).epilogue > _predicted(decisions, LAYER).epilogue
 
 
 def test_help_with_the_last_wave_shortens_it() -> None:
     shape = (128 * 12, 256 * 16, 8192)
-    decisions = replace(_decided(shape, Wanted((128, 256), turns=False)), streamed=0, head_slices=0, ctas=132)
-    helped = replace(decisions, streamed=60, head_slices=64)
-    assert predicted_time(helped, shape, TARGET).loop < predicted_time(decisions, shape, TARGET).loop
-
-
-@pytest.mark.parametrize("shape", [(2048, 1024, 512), (1024, 2048, 512)])
-def test_a_swapped_product_is_that_of_the_other_orientation(shape: Shape) -> None:
-    m, n, k = shape
-    decisions = _decided(shape, Wanted((128, 128)))
-    turned = replace(decisions, swapped=1 - decisions.swapped)
-    assert predicted_time(decisions, (m, n, k), TARGET) == predicted_time(turned, (n, m, k), TARGET)
+    decisions = replace(_decided(shape, Wanted((128, 256), turns=False)), cut=(), ctas=132)
+    helped = replace(decisions, cut=(TileStream(60, 72, 64),))
+    assert _predicted(helped, shape).loop < _predicted(decisions, shape).loop
 
 
 _MEASURED = Path(__file__).parents[3] / "bench" / "results" / "model.json"

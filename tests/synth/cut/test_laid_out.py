@@ -92,6 +92,15 @@ def test_a_copy_may_have_another_axis_innermost() -> None:
     assert laid_out(rest, workspace, HOPPER, "K") is None
 
 
+def test_a_dense_array_is_copied_where_it_may_begin_anywhere() -> None:
+    """Its copy has the same layout, and begins at a multiple of 16 bytes."""
+    module = trace(matmul_kernel, {"M": 64, "N": 64, "K": 64}, elements_of(matmul_kernel, "bf16"), None)
+    assert laid_out(module, "b", HOPPER) is None
+    assert laid_out(module, "b", HOPPER, misaligned=True) is not None
+    parts = sequence(module, HOPPER, Wanted(misaligned=("b",), unmapped="workspace"))
+    assert len(parts) == 2 and "b" not in {slot.buffer for slot in parts[-1].decisions.slots}
+
+
 @tw.kernel
 def of_gathered_rows(
     x: tw.Tensor["R", "K"], rows: tw.Tensor["M", tw.i32], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]

@@ -3,7 +3,6 @@
 import pytest
 from tests.synth.test_decide import decided, matmul
 
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.synth.tile.shape import TileQuestion, TileShape
@@ -28,9 +27,8 @@ def test_a_pair_takes_two_tiles_side_by_side():
 def test_a_wave_of_clusters_covers_as_square_a_part_as_one_of_single_ctas(cluster, tile):
     """Or a wave of pairs would read a quarter more from memory."""
     plan = decided(matmul, 16384, 16384, 4096, wanted=Wanted(tile=tile, cluster=cluster, stream_k=False))
-    assert isinstance(plan, PipelineDecisions)
-    rows = plan.raster_group * plan.cluster_m * plan.tile_m
-    columns = plan.ctas * plan.tile_m * plan.tile_n / rows
+    rows = plan.raster_group * plan.cluster[0] * plan.tile_rows
+    columns = plan.ctas * plan.tile_rows * plan.tile_columns / rows
     assert 0.85 < rows / columns < 1.18
 
 

@@ -3,40 +3,32 @@
 from typing import Any
 
 import pytest
+from tests.synth.walked_products import decided as decided_of
 
-from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.kernels import batched_kernel, matmul_kernel
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile.facts import the_program
-from tilewright.synth.decide import decide
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.synth.distribution.stream_k import Stream, leftover, pays
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import target
-
-TARGET = target("sm_90a")
 
 
-def decided(dims: dict[str, int], kernel: Kernel = matmul_kernel, **wanted: Any) -> PipelineDecisions:
-    elements = {parameter.name: Element.BF16 for parameter in kernel.parameters}
-    found = decide(the_program(trace(kernel, dims, elements, None)), TARGET, Wanted(**wanted))
-    assert isinstance(found, PipelineDecisions)
-    return found
+def decided(dims: dict[str, int], kernel: Kernel = matmul_kernel, **wanted: Any) -> CascadeDecisions:
+    return decided_of(dims, kernel, wanted=Wanted(**wanted))
 
 
 def test_idle_ctas_help_with_what_is_left_after_whole_waves() -> None:
     d = decided({"M": 4096, "N": 6144, "K": 4096}, tile=(128, 256), turns=False, stream_k=True)
-    assert (d.streamed, d.ctas, d.helpers) == (32 * 24 % 132, 132, 24)
-    assert 5 * d.head_slices <= 64 - d.head_slices
-    assert "the first 108 of 768 tiles are streamed: 24 CTAs take" in d.reasons[-1]
-    assert decided({"M": 4096, "N": 6144, "K": 4096}, tile=(128, 256), stream_k=False).streamed == 0
+    assert d.stream is not None and (d.stream.tiles, d.ctas, d.stream.helpers) == (32 * 24 % 132, 132, 24)
+    assert 5 * d.stream.head_slices <= 64 - d.stream.head_slices
+    assert any("the first 108 of 768 tiles are streamed: 24 CTAs take" in reason for reason in d.reasons)
+    assert decided({"M": 4096, "N": 6144, "K": 4096}, tile=(128, 256), stream_k=False).stream is None
 
 
 def test_fewer_tiles_than_ctas_may_all_be_streamed() -> None:
     d = decided({"M": 1024, "N": 1024, "K": 4096}, tile=(128, 128), turns=False, split=1, stream_k=True)
-    assert (d.streamed, d.ctas, d.helpers) == (64, 132, 68) and d.head_slices == 27
+    assert d.stream is not None and (d.stream.tiles, d.ctas, d.stream.helpers) == (64, 132, 68)
+    assert d.stream.head_slices == 27
 
 
 def test_nothing_is_left_where_tiles_come_out_even_or_heads_would_be_too_short() -> None:
@@ -56,7 +48,7 @@ def test_short_heads_are_expected_to_save_nothing() -> None:
     long, short = (leftover(232, slices, least=2, ctas=132, slice_cycles=700, turns=True) for slices in (128, 28))
     assert long is not None and pays(long, 232)
     assert short is None or not pays(short, 232)
-    assert decided({"M": 4096, "N": 4096, "K": 14336}, stream_k=None).streamed > 0
+    assert decided({"M": 4096, "N": 4096, "K": 14336}, stream_k=None).stream is not None
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,15 @@
 
 import pytest
 from tests.synth.test_decide import decided, matmul
+from tests.synth.walked_products import is_swapped, ring_slots, slot_along, tile_of
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile import language as tw
-from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.tile.shape import TileQuestion, TileShape, held_columns, loaded_columns
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
-
-
-def pipeline(decisions: Decisions) -> PipelineDecisions:
-    assert isinstance(decisions, PipelineDecisions)
-    return decisions
 
 
 @tw.kernel
@@ -39,16 +34,14 @@ def biased(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], bias: tw.Tensor["N"],
 
 def test_each_consumer_computes_whole_tiles() -> None:
     plan = decided(matmul, 4096, 4096, 4096, wanted=Wanted(tile=(128, 192), turns=True))
-    assert isinstance(plan, PipelineDecisions)
-    assert plan.turns and plan.consumers == 2 and plan.unit_rows == plan.tile_m == 128
+    assert plan.turns and plan.consumers == 2 and plan.unit_rows == plan.tile_rows == 128
     shared = decided(matmul, 4096, 4096, 4096, wanted=Wanted(tile=(128, 192), turns=False))
-    assert isinstance(shared, PipelineDecisions)
     assert not shared.turns and shared.unit_rows == 64
     # A staged box has all rows of a unit, and short ones, which leave room for another stage; two barriers of turns
     # stand behind the ring's.
     assert plan.stores[0].map.box == (32, 128) and plan.staging_slot_bytes == 128 * 64
-    assert shared.stores[0].map.box == (64, 64) and plan.stages == shared.stages == 5
-    slots = plan.stages * ((128 + 192) * 64 * 2 + 16)
+    assert shared.stores[0].map.box == (64, 64) and ring_slots(plan) == ring_slots(shared) == 5
+    slots = ring_slots(plan) * ((128 + 192) * 64 * 2 + 16)
     assert plan.smem_bytes == slots + 2 * plan.staging_slots * plan.staging_slot_bytes + 16
 
 
@@ -67,8 +60,7 @@ def test_what_cannot_be_had_is_refused(wanted: Wanted, message: str) -> None:
 
 def shape_of(m: int, n: int, k: int) -> tuple[int, int, int]:
     plan = decided(matmul, m, n, k, strides={"b": (1, k)})
-    assert isinstance(plan, PipelineDecisions)
-    return plan.tile_m, plan.tile_n, plan.turns
+    return (*tile_of(plan), plan.turns)
 
 
 def test_turns_are_taken_where_their_tiles_fill_the_last_wave() -> None:
@@ -82,7 +74,7 @@ def test_turns_are_taken_where_their_tiles_fill_the_last_wave() -> None:
 
 def test_wishes_come_before_the_model() -> None:
     plan = decided(matmul, 2048, 27648, 5120, wanted=Wanted(turns=False), strides={"b": (1, 5120)})
-    assert isinstance(plan, PipelineDecisions) and not plan.turns
+    assert not plan.turns
 
 
 @pytest.mark.sample(4)
@@ -91,23 +83,21 @@ def test_boxes_across_the_columns_begin_at_lines(extent: int) -> None:
     """Rows of B in memory are fetched from where tiles begin; a row that crosses a line is fetched from two. So tiles
     are as wide as whole lines there, or the product is transposed: then B's lines run along blocks of 64 rows."""
     plan = decided(matmul, extent, extent, extent)
-    assert isinstance(plan, PipelineDecisions)
-    of_b = plan.tile_m if plan.swapped else plan.tile_n
+    of_b = slot_along(plan, "N").inner_elements
     assert of_b * 2 % 128 == 0
-    assert plan.stores[0].path == "tma" and plan.stores[0].turned == plan.swapped
+    assert plan.stores[0].path == "tma" and bool(plan.stores[0].turned) == is_swapped(plan)
 
 
 def test_products_are_transposed_where_their_results_leave_in_bulk_alone() -> None:
     """1536 = 8 x 192 = 16 x 96: 128 tiles, one for nearly each multiprocessor (measured the quickest)."""
     plan = decided(matmul, 1536, 1536, 1536)
-    assert isinstance(plan, PipelineDecisions)
-    assert (plan.tile_m, plan.tile_n, plan.consumers, plan.swapped) == (192, 96, 3, 1)
-    assert not pipeline(decided(matmul, 1536, 1536, 1536, c=Element.F32)).swapped
-    assert not pipeline(decided(matmul, 1536, 1536, 1536, wanted=Wanted(swapped=False))).swapped
-    assert not pipeline(decided(matmul, 1536, 1536, 1536, wanted=Wanted(misaligned=("c",)))).swapped
+    assert (*tile_of(plan), plan.consumers, is_swapped(plan)) == (192, 96, 3, True)
+    assert not is_swapped(decided(matmul, 1536, 1536, 1536, c=Element.F32))
+    assert not is_swapped(decided(matmul, 1536, 1536, 1536, wanted=Wanted(swapped=False)))
+    assert not is_swapped(decided(matmul, 1536, 1536, 1536, wanted=Wanted(misaligned=("c",))))
     # Another matrix would be read across its rows.
-    assert not pipeline(decided(residual, 1536, 1536, 1536)).swapped
-    assert pipeline(decided(biased, 1536, 1536, 1536)).swapped
+    assert not is_swapped(decided(residual, 1536, 1536, 1536))
+    assert is_swapped(decided(biased, 1536, 1536, 1536))
 
 
 def test_what_is_fetched_grows_with_the_lines_and_sectors_that_boxes_cross() -> None:

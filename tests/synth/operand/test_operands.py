@@ -5,18 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.synth.walked_products import HOPPER, decided, major_of, parts_of, slot_along, walk_of
 
-from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.kernels import matmul_kernel
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile.facts import the_program
 from tilewright.legal.tensor_map.tensormap import violations
-from tilewright.synth.decide import Wanted, decide
-from tilewright.targets import target
-
-HOPPER = target("sm_90a")
+from tilewright.synth.tile.wanted import Wanted
 
 extent = st.sampled_from([1, 2, 5, 8, 16, 63, 64, 100, 255, 256, 1023, 1024, 4097])
 layout = st.tuples(st.booleans(), st.integers(0, 9), st.sampled_from([1, 1, 1, 2]))
@@ -29,13 +22,6 @@ def strides_of(rows, columns, chosen):
     return (inner_stride, pitch) if by_columns else (pitch, inner_stride)
 
 
-def decided(dims, strides, misaligned=()):
-    module = trace(matmul_kernel, dims, dict.fromkeys("abc", Element.BF16), strides)
-    decisions = decide(the_program(module), HOPPER, Wanted(misaligned=misaligned, unmapped="workspace"))
-    assert isinstance(decisions, PipelineDecisions)
-    return decisions
-
-
 def describable(extents, strides):
     """Written from the driver's documentation: an axis of neighbours, the other at a multiple of 16 bytes."""
     pairs = list(zip(extents, strides, strict=True))
@@ -45,41 +31,49 @@ def describable(extents, strides):
     return False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(extent, extent, extent, layout, layout, layout, st.sets(st.sampled_from("abc")))
 def test_an_operand_is_copied_exactly_where_no_map_describes_it(m, n, k, a, b, c, misaligned):
     shapes = {"a": (m, k), "b": (k, n), "c": (m, n)}
     strides = {name: strides_of(*shapes[name], chosen) for name, chosen in zip("abc", (a, b, c), strict=True)}
-    plan = decided({"M": m, "N": n, "K": k}, strides, tuple(sorted(misaligned)))
-    for operand in (plan.a, plan.b):
-        name = {"left": "a", "right": "b"}[operand.side]
+    wanted = Wanted(misaligned=tuple(sorted(misaligned)), unmapped="workspace")
+    parts = parts_of({"M": m, "N": n, "K": k}, strides=strides, wanted=wanted)
+    plan, words = walk_of(parts), [reason for part in parts for reason in part.decisions.reasons]
+    for name, slot in (("a", slot_along(plan, "M")), ("b", slot_along(plan, "N"))):
         direct = name not in misaligned and describable(shapes[name], strides[name])
-        assert operand.materialized == int(not direct)
-        assert not violations(operand.map.tensor_map(), HOPPER)
-        assert any(reason.startswith(f"{operand.side} operand") for reason in plan.reasons) == (not direct)
-    (store,) = plan.stores
-    if store.path == "tma":
+        assert (slot.buffer == name) == direct and not slot.piece_bytes
+        assert not violations(slot.map.tensor_map(), HOPPER)
+        assert any(f"{name} is copied: " in reason for reason in words) == (not direct)
+    assert len(parts) <= 3
+    for store in plan.stores:
         assert not violations(store.map.tensor_map(), HOPPER)
         assert "c" not in misaligned and store.map.dims[0] % 8 == 0
-    else:
-        assert any(reason.startswith("store of c by plain stores") for reason in plan.reasons)
+
+
+def of_a(dims, **more):
+    """How A reaches its slot, and whether a kernel copies it first."""
+    parts = parts_of(dims, **more)
+    plan = walk_of(parts)
+    slot = slot_along(plan, "M")
+    return slot.buffer != "a", major_of(plan, "M"), slot.strides_bytes, parts
 
 
 def test_a_copy_reads_along_its_sources_rows():
     """Where neither axis is dense, the workspace's rows run along the narrower stride."""
     for strides, major in (((8194, 2), "K"), ((2, 8194), "MN")):
-        plan = decided({"M": 256, "N": 64, "K": 64}, {"a": strides})
-        assert (plan.a.materialized, plan.a.major) == (1, major)
+        wanted = Wanted(unmapped="workspace")
+        assert of_a({"M": 256, "N": 64, "K": 64}, strides={"a": strides}, wanted=wanted)[:2] == (True, major)
 
 
 def test_a_slice_of_a_larger_array_is_read_in_place():
     """Keys of a fused projection: rows 3 x 4096 apart, of which each is a third."""
-    plan = decided({"M": 2048, "N": 1024, "K": 4096}, {"a": (3 * 4096, 1)})
-    assert plan.a.materialized == 0 and plan.a.map.strides_bytes == (2 * 3 * 4096,)
-    odd = decided({"M": 2048, "N": 1024, "K": 4096}, {"a": (3 * 4096 + 1, 1)})
-    assert odd.a.materialized == 1
-    (reason,) = [words for words in odd.reasons if words.startswith("left operand")]
-    assert "row stride 24578 bytes is not a multiple of 16" in reason and "rows of 8192 bytes" in reason
+    dims, wanted = {"M": 2048, "N": 1024, "K": 4096}, Wanted(unmapped="workspace")
+    copied, _, strides_bytes, _ = of_a(dims, strides={"a": (3 * 4096, 1)}, wanted=wanted)
+    assert not copied and strides_bytes == (2 * 3 * 4096,)
+    copied, _, strides_bytes, parts = of_a(dims, strides={"a": (3 * 4096 + 1, 1)}, wanted=wanted)
+    assert copied and strides_bytes == (8192,)
+    (reason,) = [words for words in parts[0].decisions.reasons if words.startswith("a is copied")]
+    assert "row stride 24578 bytes is not a multiple of 16" in reason
 
 
 KEY = "tensor_map.stride_limit_bytes"
@@ -87,17 +81,7 @@ NARROW = replace(HOPPER, facts={**HOPPER.facts, KEY: replace(HOPPER.fact(KEY), v
 """A target whose strides end at 4096 bytes."""
 
 
-def decided_narrowly(m, k):
-    module = trace(matmul_kernel, {"M": m, "N": 64, "K": k}, dict.fromkeys("abc", Element.BF16), {})
-    return decide(the_program(module), NARROW, Wanted(swapped=False))
-
-
-def test_a_copy_turns_the_rows_where_only_turned_ones_have_a_map():
-    plan = decided_narrowly(64, 4095)
-    assert (plan.a.materialized, plan.a.major, plan.a.map.strides_bytes) == (1, "MN", (128,))
-
-
 def test_where_no_workspace_has_a_map_the_error_names_repairs():
-    with pytest.raises(TilewrightError, match=r"no legal tensor map for the left operand.*8192") as caught:
-        decided_narrowly(4096, 4095)
-    assert "one of: " in caught.value.remedy
+    with pytest.raises(TilewrightError, match=r"no tensor map brings a") as caught:
+        decided({"M": 4096, "N": 64, "K": 4095}, target=NARROW, wanted=Wanted(swapped=False))
+    assert caught.value.remedy

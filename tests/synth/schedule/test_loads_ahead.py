@@ -2,15 +2,13 @@
 """Which vectors of an epilogue are loaded while the last product runs, and what becomes of them in the text."""
 
 import pytest
+from tests.synth.walked_products import parts_of, walk_of
 
 import tilewright.frontends.tile.language as tw
-from tilewright.base.element import Element
-from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import Wanted, decide
-from tilewright.targets import target
+from tilewright.synth.tile.wanted import Wanted
 
 
 @tw.kernel
@@ -27,10 +25,9 @@ def epilogue(
     d[i, j] = x + u[j]
 
 
-def decided(tile):
-    elements = dict.fromkeys(("a", "b", "s", "t", "u", "r", "c", "d"), Element.BF16)
-    program = the_program(trace(epilogue, {"M": 512, "N": 512, "K": 512}, elements))
-    return program, decide(program, target("sm_90a"), Wanted(tile=tile))
+def decided(tile, kernel=epilogue):
+    parts = parts_of({"M": 512, "N": 512, "K": 512}, kernel, wanted=Wanted(tile=tile, swapped=False))
+    return the_program(parts[-1].module), walk_of(parts)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +65,4 @@ def test_a_series_leaves_fewer_registers(activation, ahead):
             acc += tw.dot(a[i, k], b[j, k].T)
         c[i, j] = activation(acc + t[j])
 
-    elements = dict.fromkeys(("a", "b", "t", "c"), Element.BF16)
-    program = the_program(trace(layer, {"M": 512, "N": 512, "K": 512}, elements))
-    assert decide(program, target("sm_90a"), Wanted(tile=(256, 128))).loads_ahead == ahead
+    assert decided((256, 128), layer)[1].loads_ahead == ahead

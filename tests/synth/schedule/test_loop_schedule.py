@@ -1,21 +1,18 @@
-"""Does a decided pipeline carry the schedule of its loop, and do stages follow from it?"""
+"""Does a decided walk carry the schedule of its loop, and do stages follow from it?"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+from tests.synth.walked_products import parts_of, ring_slots, walk_of
 
-from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
 from tilewright.contract.schedule.schedule_check import check_schedule
-from tilewright.driver.compile.kernels import matmul_kernel
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import decisions_of
 from tilewright.ir.tile.facts import the_program
-from tilewright.ir.tile.operations import ProgramOp
-from tilewright.synth.decide import decide
 from tilewright.synth.schedule.loop_schedule import (
     RING,
     SPARE_SLOTS,
@@ -23,7 +20,6 @@ from tilewright.synth.schedule.loop_schedule import (
     loop_body,
     schedule_loop,
     schedule_of,
-    shape_of,
     slots_wanted,
 )
 from tilewright.synth.schedule.loop_tasks import task_graph
@@ -34,15 +30,10 @@ from tilewright.targets import target
 TARGET = target("sm_90a")
 
 
-def program_of(extents: dict[str, int]) -> ProgramOp:
-    return the_program(trace(matmul_kernel, extents, dict.fromkeys("abc", Element.BF16), None))
-
-
-def decided(extents: dict[str, int], wanted: Wanted | None = None) -> PipelineDecisions:
-    module = trace(matmul_kernel, extents, dict.fromkeys("abc", Element.BF16), None)
-    found = decide(the_program(module), TARGET, wanted)
-    assert isinstance(found, PipelineDecisions)
-    assert decisions_of(the_program(module).attributes["decisions"]) == found
+def decided(extents: dict[str, int], wanted: Wanted | None = None) -> CascadeDecisions:
+    parts = parts_of(extents, wanted=wanted)
+    found = walk_of(parts)
+    assert decisions_of(the_program(parts[-1].module).attributes["decisions"]) == found
     return found
 
 
@@ -54,8 +45,8 @@ def test_decisions_carry_a_schedule_that_holds(method: str, extents: tuple[int, 
     assert found is not None
     graph, schedule = found
     assert isinstance(check_schedule(graph, schedule), Proven)
-    assert schedule.method == method and schedule.slots_of(RING) <= decisions.stages
-    assert graph.trips == -(-extents[2] // (decisions.tile_k * decisions.split))
+    assert schedule.method == method and schedule.slots_of(RING) <= ring_slots(decisions)
+    assert graph.trips == -(-extents[2] // (decisions.tile_streamed * decisions.split))
     (line,) = [reason for reason in decisions.reasons if reason.startswith(f"schedule ({method})")]
     assert f"every {schedule.interval_cycles} cycles" in line
     release = schedule.placement(f"release {RING}@consumers").start_cycles
@@ -136,15 +127,15 @@ def test_a_wait_for_each_product_leaves_one_consumer_s_tensor_cores_idle_and_not
 def test_a_ring_has_the_slots_of_its_schedule_and_some_to_spare_and_no_more() -> None:
     """Where memory holds fewer, what fits; where a wish is for more, what is wished for."""
     thin = decided({"M": 16, "N": 4096, "K": 4096})
-    fitting = TARGET.limit("cta.shared_bytes_max") // (thin.smem_bytes // thin.stages)
-    assert (
-        thin.stages == slots_wanted(shape_of(program_of({"M": 16, "N": 4096, "K": 4096}), thin), TARGET) + SPARE_SLOTS
-    )
-    assert thin.stages < fitting and any("no use for more" in reason for reason in thin.reasons)
+    fitting = TARGET.limit("cta.shared_bytes_max") // (thin.smem_bytes // ring_slots(thin))
+    loop = LoopShape((64, 16, 128), (64, 16), 2, 1, False, 1, thin.consumer_registers, 32)
+    assert (thin.tile_rows, thin.tile_columns, thin.tile_streamed, thin.consumers) == (64, 16, 128, 1)
+    assert ring_slots(thin) == slots_wanted(loop, TARGET) + SPARE_SLOTS
+    assert ring_slots(thin) < fitting and any("no use for more" in reason for reason in thin.reasons)
     more = decided({"M": 16, "N": 4096, "K": 4096}, Wanted(stages=fitting))
-    assert more.stages == fitting and not any("no use for more" in reason for reason in more.reasons)
+    assert ring_slots(more) == fitting and not any("no use for more" in reason for reason in more.reasons)
     large = decided({"M": 8192, "N": 8192, "K": 8192})
-    assert large.stages < slots_wanted(shape(large.tile_m, large.tile_n), TARGET) + SPARE_SLOTS
+    assert ring_slots(large) < slots_wanted(shape(large.tile_rows, large.tile_columns), TARGET) + SPARE_SLOTS
 
 
 def test_slots_cover_the_latency_of_memory() -> None:

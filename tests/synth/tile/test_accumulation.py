@@ -38,10 +38,6 @@ def module_of(kernel, dims, element=Element.F8E4M3):
     return trace(kernel, dims, {each.name: known.get(each.name, element) for each in kernel.parameters})
 
 
-def traced(kernel, dims, element=Element.F8E4M3):
-    return the_program(module_of(kernel, dims, element))
-
-
 def depth_of(k: int, element=Element.F8E4M3, **wanted) -> int:
     return level_depth(element.bytes, k, Wanted(**wanted))
 
@@ -66,16 +62,13 @@ def test_wishes_that_exclude_one_another():
 
 def test_tiles_leave_room_for_two_accumulators():
     dims, hopper = {"M": 4096, "N": 4096, "K": 4096}, target("sm_90a")
-    precise = decide(traced(product, dims), hopper)
-    fast = decide(traced(product, dims), hopper, Wanted(accumulation="fast"))
-    assert (precise.promoted, fast.promoted) == (1, 0)
-    numbers = precise.unit_rows * precise.tile_n // 128
-    assert (1 + precise.partials) * numbers <= precise.consumer_registers - 16
-    found = []
-    for wanted in (Wanted(), Wanted(accumulation="fast")):
-        module = module_of(grouped, {"T": 4096, "G": 8, "N": 4096, "K": 4096})
-        found.append(decide(the_program(walked(module, hopper, wanted)), hopper, wanted))
-    precise, fast = found
-    assert precise.partials >= 1 and not fast.partials
-    numbers = precise.unit_rows * precise.tile_columns // 128
-    assert (1 + precise.partials) * numbers <= precise.consumer_registers - 16
+    grouped_dims = {"T": 4096, "G": 8, "N": 4096, "K": 4096}
+    for kernel, extents in ((product, dims), (grouped, grouped_dims)):
+        found = []
+        for wanted in (Wanted(), Wanted(accumulation="fast")):
+            module = module_of(kernel, extents)
+            found.append(decide(the_program(walked(module, hopper, wanted)), hopper, wanted))
+        precise, fast = found
+        assert precise.partials >= 1 and not fast.partials
+        numbers = precise.unit_rows * precise.tile_columns // 128
+        assert (1 + precise.partials) * numbers <= precise.consumer_registers - 16

@@ -5,31 +5,23 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.synth.walked_products import HOPPER, decided_product, is_swapped, ring_slots
+from tests.synth.walked_products import decided as decided_of
 
-import tilewright.frontends.tile.language as tw
-from tilewright.driver.compile.kernels import matmul_kernel
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile.facts import the_program
+from tilewright.base.element import Element
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.synth.cost.model import rates_of
-from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.operand.scaled_product import fits_registers
 from tilewright.synth.tile.few_rows import estimated, few_rows_shape, is_few_rows, parameters_of, row_cycles, stages_of
 from tilewright.synth.tile.shape import TileQuestion, TileShape
-from tilewright.targets import target
+from tilewright.synth.tile.wanted import Wanted
 
-HOPPER = target("sm_90a")
 RATES = rates_of(HOPPER)
 
 
-def decided(m: int, n: int, k: int, *, rows_of_b: bool = True, **wanted) -> PipelineDecisions:
-    kinds = {each.name: tw.bf16 for each in matmul_kernel.parameters}
-    strides = {} if rows_of_b else {"b": (1, k)}
-    module = trace(matmul_kernel, {"M": m, "N": n, "K": k}, kinds, strides)
-    decisions = decide(the_program(module), HOPPER, Wanted(**wanted))
-    assert isinstance(decisions, PipelineDecisions)
-    return decisions
+def decided(m: int, n: int, k: int, *, rows_of_b: bool = True, **wanted) -> CascadeDecisions:
+    return decided_product(m, n, k, strides={} if rows_of_b else None, **wanted)
 
 
 def asked(m: int, n: int, k: int, *, rows_of_b: bool = True) -> TileQuestion:
@@ -41,7 +33,7 @@ def cycles(question: TileQuestion, shape: TileShape, stages: int = 6) -> float:
     return row_cycles(parameters_of(HOPPER), RATES, question, shape, stages, HOPPER)
 
 
-def resident_ctas(plan: PipelineDecisions) -> int:
+def resident_ctas(plan: CascadeDecisions) -> int:
     shared = HOPPER.limit("multiprocessor.shared_bytes") // (
         plan.smem_bytes + HOPPER.limit("cta.shared_reserved_bytes")
     )
@@ -66,7 +58,7 @@ def test_few_tiles_of_long_sums_are_shared(m: int, n: int, k: int) -> None:
 
 def test_middling_rows_may_be_the_accumulators_columns_and_leave_in_bulk() -> None:
     plan = decided(512, 2304, 16384)
-    assert plan.swapped == 1 and all(store.turned for store in plan.stores)
+    assert is_swapped(plan) and all(store.turned for store in plan.stores)
 
 
 def test_a_wish_is_not_overruled_and_others_products_are_theirs() -> None:
@@ -88,7 +80,7 @@ def test_a_wish_is_not_overruled_and_others_products_are_theirs() -> None:
         assert not is_few_rows(replace(question, **other), HOPPER, Wanted())
     for m, n in ((4096, 4096), (2049, 8192), (256, 511), (128, 256)):
         assert not is_few_rows(asked(m, n, 4096), HOPPER, Wanted())
-    assert decided(64, 13312, 16384, tile=(64, 64)).tile_m == 64
+    assert decided(64, 13312, 16384, tile=(64, 64)).tile_rows == 64
 
 
 def test_the_choice_made_before_stays_where_little_is_saved() -> None:
@@ -116,8 +108,8 @@ def test_what_lengthens_a_launch() -> None:
 @pytest.mark.parametrize(("m", "n", "k"), [(13, 10240, 8192), (2, 10240, 8192), (8, 9216, 3072), (16, 9728, 2560)])
 def test_a_second_wave_of_few_tiles_is_avoided(m: int, n: int, k: int) -> None:
     plan = decided(m, n, k, rows_of_b=False)
-    tiles = -(-n // plan.tile_m)
-    assert plan.swapped and tiles * plan.split <= HOPPER.limit("device.multiprocessors") < -(-n // 64)
+    tiles = -(-n // plan.tile_rows)
+    assert is_swapped(plan) and tiles * plan.split <= HOPPER.limit("device.multiprocessors") < -(-n // 64)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(734, 1536, 8960), (530, 1536, 8960), (1170, 3584, 18944)])
@@ -128,12 +120,14 @@ def test_of_more_rows_sums_are_shared_where_whole_tiles_leave_too_much(m: int, n
 
 
 def test_sums_in_two_levels_are_transposed_where_less_is_wasted() -> None:
-    program = matmul_kernel
-    kinds = {each.name: tw.bf16 if each.name == "c" else tw.f8e4m3 for each in program.parameters}
-    module = trace(program, {"M": 135, "N": 27648, "K": 5120}, kinds, {"b": (1, 5120)})
-    plan = decide(the_program(module), HOPPER, Wanted(accumulation="precise"))
-    assert isinstance(plan, PipelineDecisions)
-    assert plan.promoted and plan.swapped and plan.tile_n == 136 and all(store.turned for store in plan.stores)
+    plan = decided_of(
+        {"M": 135, "N": 27648, "K": 5120},
+        strides={"b": (1, 5120)},
+        elements=dict.fromkeys("ab", Element.F8E4M3),
+        wanted=Wanted(accumulation="precise"),
+    )
+    assert plan.partials and is_swapped(plan) and plan.tile_columns == 136
+    assert plan.stores and all(store.turned for store in plan.stores)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 4096, 4096), (300, 8192, 4096)])
@@ -150,9 +144,11 @@ def test_a_consumer_has_registers_for_two_sums(m: int, n: int, k: int) -> None:
 def test_every_product_has_a_choice_that_fits(m: int, n: int, k: int, rows_of_b: bool) -> None:
     n, k = n // 8 * 8, k // 8 * 8
     plan = decided(m, n, k, rows_of_b=rows_of_b)
-    assert plan.smem_bytes <= HOPPER.limit("cta.shared_bytes_max") and plan.stages >= 2
+    assert plan.smem_bytes <= HOPPER.limit("cta.shared_bytes_max") and ring_slots(plan) >= 2
     if plan.teams > 1:
-        tiles = -(-(n if plan.swapped else m) // plan.tile_m) * -(-(m if plan.swapped else n) // plan.tile_n)
+        tiles = -(-(n if is_swapped(plan) else m) // plan.tile_rows) * -(
+            -(m if is_swapped(plan) else n) // plan.tile_columns
+        )
         assert tiles * plan.teams <= clusters_at_once(plan.split, HOPPER)
 
 
@@ -171,7 +167,7 @@ def test_all_that_is_compared_fits(m: int, n: int, k: int) -> None:
 def test_one_wave_of_middling_rows_shares_loads(rows_of_b: bool) -> None:
     """Two tiles along the rows read the same part of the large operand at the same time."""
     plan = decided(580, 2560, 4096, rows_of_b=rows_of_b)
-    assert plan.cluster_m * plan.cluster_n > 1 and plan.shares == 1
+    assert plan.cluster != (1, 1) and plan.shares == 1
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1598, 1024, 4096), (1100, 4096, 4096), (953, 3072, 8192)])

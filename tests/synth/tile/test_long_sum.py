@@ -3,37 +3,23 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.synth.walked_products import HOPPER, decided_product, ring_slots
 
-import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.kernels import matmul_kernel
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile.facts import the_program
-from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.tile.long_sum import long_sum_shape, parameters_of, stages_of, sum_cycles
 from tilewright.synth.tile.shape import TileQuestion, TileShape
-from tilewright.targets import target
-
-HOPPER = target("sm_90a")
+from tilewright.synth.tile.wanted import Wanted
 
 
-def decided(m: int, n: int, k: int, kind=tw.bf16, strides=None, **wanted) -> PipelineDecisions:
-    kinds = {each.name: kind for each in matmul_kernel.parameters}
-    module = trace(matmul_kernel, {"M": m, "N": n, "K": k}, kinds, {"b": (1, k)} if strides is None else strides)
-    decisions = decide(the_program(module), HOPPER, Wanted(**wanted))
-    assert isinstance(decisions, PipelineDecisions)
-    return decisions
-
-
-@pytest.mark.parametrize("kind", [tw.bf16, tw.f16])
+@pytest.mark.parametrize("kind", [Element.BF16, Element.F16])
 @pytest.mark.parametrize("strides", [None, {}], ids=["columns of b", "rows of b"])
 @pytest.mark.parametrize(("m", "n", "k"), [(256, 256, 16384), (192, 384, 8192), (1024, 1024, 16384), (48, 48, 28672)])
 def test_long_sums_of_few_tiles_are_shared(m, n, k, strides, kind):
     """Unshared, each sum runs along the whole contracted axis; its error grows with its length."""
-    plan = decided(m, n, k, kind, strides)
-    assert plan.shares > 1 and plan.streamed == 0
+    plan = decided_product(m, n, k, kind=kind, strides=strides)
+    assert plan.shares > 1 and plan.stream is None
     assert plan.ctas <= plan.split * clusters_at_once(plan.split, HOPPER)
 
 
@@ -41,24 +27,24 @@ def test_long_sums_of_few_tiles_are_shared(m, n, k, strides, kind):
     ("m", "n", "k"), [(512, 512, 2048), (1024, 1024, 1024), (4096, 4096, 16384), (16, 14336, 4096)]
 )
 def test_short_sums_and_many_tiles_are_not(m, n, k):
-    assert decided(m, n, k).shares == 1
+    assert decided_product(m, n, k).shares == 1
 
 
 def test_a_wish_is_not_overruled():
-    assert decided(256, 256, 16384, split=1).shares == 1
-    assert decided(256, 256, 16384, tile=(64, 8)).split == 1
-    assert decided(256, 256, 16384, stages=3).stages == 3
-    assert decided(256, 256, 16384, tile=(64, 32), split=16).split == 16
-    assert decided(256, 256, 16384, teams=3).teams == 3
+    assert decided_product(256, 256, 16384, split=1).shares == 1
+    assert decided_product(256, 256, 16384, tile=(64, 8)).split == 1
+    assert ring_slots(decided_product(256, 256, 16384, stages=3)) == 3
+    assert decided_product(256, 256, 16384, tile=(64, 32), split=16).split == 16
+    assert decided_product(256, 256, 16384, teams=3).teams == 3
     for wish in ({"teams": 0}, {"teams": 9}, {"teams": 2, "cluster": (2, 1)}, {"teams": 2, "turns": True}):
         with pytest.raises(TilewrightError) as refused:
-            decided(256, 256, 16384, **wish)
+            decided_product(256, 256, 16384, **wish)
         assert refused.value.remedy
 
 
 def test_a_grid_of_teams_fits_at_once():
     """However many tiles there are: who waits for others runs beside them."""
-    plan = decided(4096, 4096, 1024, tile=(128, 128), teams=2, split=4)
+    plan = decided_product(4096, 4096, 1024, tile=(128, 128), teams=2, split=4)
     assert plan.ctas == 4 * clusters_at_once(4, HOPPER)
 
 
@@ -100,6 +86,6 @@ def test_the_model_prices_meetings_waves_and_bytes():
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 1500), st.integers(1, 1500), st.integers(2048, 40000), st.booleans())
 def test_any_long_sum_fits(m, n, k, rows_of_b):
-    plan = decided(m, n, k, strides={} if rows_of_b else None)
-    assert plan.smem_bytes <= HOPPER.limit("cta.shared_bytes_max") and plan.stages >= 2
+    plan = decided_product(m, n, k, strides={} if rows_of_b else None)
+    assert plan.smem_bytes <= HOPPER.limit("cta.shared_bytes_max") and ring_slots(plan) >= 2
     assert plan.ctas % plan.cluster_ctas == 0

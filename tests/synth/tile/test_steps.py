@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.end_to_end.test_walked_products import batched
+from tests.synth.walked_products import decided_product, is_swapped
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.kernels import gated_kernel, matmul_kernel
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.decide import Wanted, decide
@@ -32,11 +34,8 @@ def traced(m: int, n: int, k: int, *, strides: dict[str, tuple[int, ...]] | None
     )
 
 
-def decided(m: int, n: int, k: int, **wanted) -> PipelineDecisions:
-    strides = wanted.pop("strides", None)
-    decisions = decide(traced(m, n, k, strides=strides), HOPPER, Wanted(**wanted))
-    assert isinstance(decisions, PipelineDecisions)
-    return decisions
+def decided(m: int, n: int, k: int, **wanted) -> CascadeDecisions:
+    return decided_product(m, n, k, **wanted)
 
 
 @given(st.integers(1, 3000), st.integers(1, 32), st.sampled_from([1, 2, 3, 4]), st.booleans())
@@ -93,19 +92,22 @@ def test_which_tiles_may_overlap() -> None:
 @pytest.mark.parametrize(("m", "n", "k"), [(530, 1536, 8960), (145, 3072, 3072), (616, 896, 4864), (597, 1024, 4096)])
 def test_middling_rows_of_no_multiple_are_dealt_out_evenly(m: int, n: int, k: int) -> None:
     plan = decided(m, n, k)
-    along, size = (plan.step_n, plan.tile_n) if plan.swapped else (plan.step_m, plan.tile_m)
+    steps = zip(plan.steps, (plan.tile_rows, plan.tile_columns), strict=True)
+    along, size = list(steps)[is_swapped(plan)]
     assert 0 < along < size and -(-m // along) == -(-m // size)
     assert decisions_of(to_attribute(plan)) == plan
     # Boxes along the result's memory stay as they are; those across it end at the step.
     (store,) = plan.stores
-    ends = store.cut[0].box[1] if plan.swapped else store.map.box[1]
-    assert ends == (along // plan.sum_parts - sum(store.chunks(plan.part_n)[:-1]) if plan.swapped else plan.unit_step)
+    ends = store.cut[0].box[1] if is_swapped(plan) else store.map.box[1]
+    part_columns = plan.stored_along(plan.column)
+    last = plan.part_step - sum(store.chunks(part_columns)[:-1]) if is_swapped(plan) else plan.unit_step
+    assert ends == last
 
 
 def test_rows_of_a_multiple_are_not() -> None:
     for m in (128, 512, 560):
         plan = decided(m, 1536, 8960)
-        assert (plan.step_m, plan.step_n) == (0, 0)
+        assert plan.steps == (0, 0)
 
 
 def test_another_tile_is_taken_where_that_saves_much() -> None:
@@ -123,7 +125,7 @@ def test_tiles_in_turn_stay_as_others_chose_them() -> None:
     assert few_rows_shape(question, given, HOPPER, [], turns=True) == given
     assert few_rows_shape(question, given, HOPPER, []) == replace(given, steps=(0, 141))
     plan = decided(1262, 4096, 4096)
-    assert plan.turns and (plan.step_m, plan.step_n) == (0, 0)
+    assert plan.turns and plan.steps == (0, 0)
 
 
 @pytest.mark.parametrize(

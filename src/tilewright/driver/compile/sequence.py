@@ -150,7 +150,7 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         name, inner = refusal.parameter, refusal.inner
         if name in wanted.mapped:
             raise _demanded(refusal) from None
-        found = laid_out(module, name, target, inner)
+        found = laid_out(module, name, target, inner, misaligned=name in wanted.misaligned)
         if found is None:
             raise _first(refusal) from None
         copy, rest = found

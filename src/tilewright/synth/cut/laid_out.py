@@ -29,9 +29,12 @@ from tilewright.synth.cut.handover import free_name, padded_strides, strides_on_
 from tilewright.targets import Target
 
 
-def laid_out(module: ModuleOp, name: str, target: Target, inner: str = "") -> tuple[ModuleOp, ModuleOp] | None:
+def laid_out(
+    module: ModuleOp, name: str, target: Target, inner: str = "", *, misaligned: bool = False
+) -> tuple[ModuleOp, ModuleOp] | None:
     """The copy of an array, and the program that takes the copy for it; None where an array is not copied so. inner:
-    the axis along which the copy is contiguous, where none is said that along which the array is, or its last one."""
+    the axis along which the copy is contiguous, where none is said that along which the array is, or its last one.
+    misaligned: whether the array may begin anywhere, so that a copy of the same layout is described where it is not."""
     program = the_program(module)
     names = [each.data for each in program.parameters]
     if name not in names or program.run_time:
@@ -55,7 +58,8 @@ def laid_out(module: ModuleOp, name: str, target: Target, inner: str = "") -> tu
     workspace = TensorType.of(kind.axis_names, kind.extents, strides, kind.element_kind)
     close = padded_strides([kind.extents[at] for at in order], kind.element_kind)
     ways = (tuple(strides), tuple(close[order.index(at)] for at in range(len(order))))
-    if not any(offsets) and kind.stride_elements in ways and kind.refinement == workspace.refinement:
+    same = not any(offsets) and kind.stride_elements in ways and kind.refinement == workspace.refinement
+    if same and not misaligned:
         return None  # a copy would be described no better
     taken = free_name(f"{program.sym_name.data}_{name}", names)
     after = module.clone()

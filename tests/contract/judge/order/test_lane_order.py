@@ -20,16 +20,17 @@ from tilewright.contract.judge.happens_before import HappensBefore
 from tilewright.contract.replay.replay import replay
 from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import to_attribute
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core import event as ev
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -194,10 +195,11 @@ def test_one_lane_copies_for_its_warp(piece: str) -> None:
 def test_every_warp_barrier_of_stores_along_rows_is_needed() -> None:
     elements: dict[str, Element] = {name: Element.BF16 for name in "abc"}
     module = trace(matmul_kernel, {"M": 70, "N": 72, "K": 192}, elements, {"b": (1, 192), "c": (77, 1)})
-    program = the_program(module)
-    decide(program, target("sm_90a"), Wanted(tile=(64, 64), misaligned=("c",)))
-    decisions = decisions_of(program.attributes["decisions"])
-    assert isinstance(decisions, PipelineDecisions) and decisions.stores[0].along_rows
+    wanted = Wanted(tile=(64, 64), misaligned=("c",))
+    (part,) = uncut(module, target("sm_90a"), wanted)
+    decisions = part.decisions
+    assert isinstance(decisions, CascadeDecisions) and decisions.stores == () and decisions.rows_bytes > 0
+    program = the_program(part.module)
     program.attributes["decisions"] = to_attribute(replace(decisions, ctas=1))
     lowered = lower_program(program)
     plan = launch_plan(lowered)

@@ -9,13 +9,13 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.steps.async_copy import ALIGNED_SOURCE
 from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.sequence import uncut
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -34,8 +34,8 @@ def matmul(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"
 def module(n=1024):
     """Threads copy a; the copy engine b, or threads that as well, where its rows begin at odd multiples of 4 bytes."""
     program = trace(matmul, {"M": 1024, "N": n, "K": 1026}, dict.fromkeys("abc", Element.BF16), None)
-    decide(the_program(program), target("sm_90a"), Wanted(unmapped="threads", tile=(128, 128), stages=3))
-    (kernel,) = lower_program(the_program(program)).kernels
+    (part,) = uncut(program, HOPPER, Wanted(unmapped="threads", tile=(128, 128), stages=3))
+    (kernel,) = lower_program(the_program(part.module)).kernels
     return kernel.module
 
 

@@ -1,8 +1,6 @@
 """Units that issue in order: what is lowered is proved for all counts, and without any one of the things that the
 argument rests on it is not."""
 
-# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
-
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,10 +8,12 @@ import pytest
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Operation
 
-import tilewright.frontends.tile.language as tw
-from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.kernels_attention import key_gradients_kernel, query_gradient_kernel
+from tilewright.driver.compile.walked import walked
+from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
@@ -28,21 +28,15 @@ HOPPER = target("sm_90a")
 Op = TypeVar("Op", bound=Operation)
 
 
-@tw.kernel
-def product(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], c: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(a[i, k], b[j, k].T)
-    c[i, j] = acc
+DIMS = {"B": 1, "H": 2, "Q": 1024, "T": 1024, "E": 64, "F": 64}
 
 
-def ordered(tile: tuple[int, int] = (128, 128)) -> ModuleOp:
-    elements = {"a": Element.F8E4M3, "b": Element.F8E4M3, "c": Element.BF16}
-    module = trace(product, {"M": 512, "N": 512, "K": 1024}, elements)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=tile, ordered=True))
-    (kernel,) = lower_program(the_program(module)).kernels
-    return kernel.module
+def ordered(made: Callable[..., Kernel] = query_gradient_kernel) -> ModuleOp:
+    kernel = made(0.125, False, 1)
+    module = walked(trace(kernel, DIMS, elements_of(kernel, "bf16"), None), HOPPER)
+    decide(the_program(module), HOPPER, Wanted(consumers=2, ordered=True))
+    (found,) = lower_program(the_program(module)).kernels
+    return found.module
 
 
 def every(module: ModuleOp, kind: type[Op]) -> list[Op]:
@@ -56,9 +50,9 @@ def before(op: Operation, place: Operation) -> None:
     block.insert_op_before(op, place)
 
 
-@pytest.mark.parametrize("tile", [(128, 128), (192, 128)])
-def test_what_is_lowered_is_proved(tile: tuple[int, int]):
-    module = ordered(tile)
+@pytest.mark.parametrize("made", [query_gradient_kernel, key_gradients_kernel])
+def test_what_is_lowered_is_proved(made: Callable[..., Kernel]):
+    module = ordered(made)
     assert len(every(module, IssueTakeOp)) == len(every(module, IssuePassOp)) > 0
     verdict = verify(module, HOPPER)
     assert isinstance(verdict, Proven), verdict
@@ -119,8 +113,20 @@ def barriers_past_the_last(module: ModuleOp) -> None:
     every(module, IssueOrderStartOp)[0].properties["first_barrier"] = IntAttr(15)
 
 
-def barriers_of_the_epilogue(module: ModuleOp) -> None:
-    every(module, IssueOrderStartOp)[0].properties["first_barrier"] = IntAttr(1)
+def barrier_of_the_cta(module: ModuleOp) -> None:
+    every(module, IssueOrderStartOp)[0].properties["first_barrier"] = IntAttr(0)
+
+
+def barriers_of_stores(module: ModuleOp) -> None:
+    """Each unit syncs at the end on a barrier that hands the turn on."""
+    (start,) = every(module, IssueOrderStartOp)
+    role = start.parent_op()
+    assert isinstance(role, ac.RoleOp)
+    sync = ac.NamedBarrierSyncOp.create(
+        operands=[role.body.block.args[0]],
+        properties={"first_barrier": start.first_barrier, "threads": IntAttr(128)},
+    )
+    role.body.block.add_op(sync)
 
 
 MUTATIONS = (
@@ -135,7 +141,8 @@ MUTATIONS = (
     ends_before_the_tiles,
     started_in_the_loop,
     barriers_past_the_last,
-    barriers_of_the_epilogue,
+    barrier_of_the_cta,
+    barriers_of_stores,
 )
 
 
@@ -147,7 +154,8 @@ def test_mutations_are_not_proved(mutate: Callable[[ModuleOp], None]):
 
 
 @pytest.mark.parametrize(
-    ("mutate", "code"), [(no_pass, "LV005"), (no_take, "NB002"), (barriers_of_the_epilogue, "NB003")]
+    ("mutate", "code"),
+    [(no_pass, "LV005"), (no_take, "NB002"), (barrier_of_the_cta, "NB001"), (barriers_of_stores, "NB003")],
 )
 def test_what_goes_wrong_is_told(mutate: Callable[[ModuleOp], None], code: str):
     module = ordered()

@@ -17,17 +17,19 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.claims import StreamClaim
 from tilewright.contract.typestate.typestate import protocol_claims, verify
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import PartialAddOp, PartialStoreOp, StreamPartOp, TurnStreamPartOp
-from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import to_attribute
 from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile_stream import TileStream
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -43,11 +45,11 @@ def lowered(wanted: Wanted, ctas: int = 3, streamed: int = 2, heads: int = 2) ->
     assert wanted.tile is not None
     elements: dict[str, Element] = {name: Element.BF16 for name in "abc"}
     module = trace(matmul_kernel, {"M": 128, "N": 4 * wanted.tile[1], "K": 4 * 64}, elements, None)
-    program = the_program(module)
-    decide(program, target("sm_90a"), wanted)
-    decisions = decisions_of(program.attributes["decisions"])
-    assert isinstance(decisions, PipelineDecisions)
-    program.attributes["decisions"] = to_attribute(replace(decisions, streamed=streamed, head_slices=heads, ctas=ctas))
+    (part,) = uncut(module, HOPPER, wanted)
+    decisions, program = part.decisions, the_program(part.module)
+    assert isinstance(decisions, CascadeDecisions)
+    cut = TileStream(streamed, ctas - streamed, heads)
+    program.attributes["decisions"] = to_attribute(replace(decisions, cut=(cut,), ctas=ctas))
     result = lower_program(program)
     (kernel,) = result.kernels
     return kernel.module, launch_plan(result)

@@ -12,11 +12,11 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import protocol_claims, verify
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.sequence import uncut
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -28,8 +28,8 @@ Op = TypeVar("Op", bound=Operation)
 def in_turn() -> ModuleOp:
     elements: dict[str, Element] = {name: Element.BF16 for name in "abc"}
     module = trace(matmul_kernel, {"M": 4096, "N": 4096, "K": 1024}, elements, None)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 192), turns=True, stream_k=False))
-    (kernel,) = lower_program(the_program(module)).kernels
+    (part,) = uncut(module, HOPPER, Wanted(tile=(128, 192), turns=True, stream_k=False, swapped=False))
+    (kernel,) = lower_program(the_program(part.module)).kernels
     return kernel.module
 
 
@@ -121,7 +121,7 @@ def two_arrivals_a_turn(module: ModuleOp) -> None:
 
 def turns_on_the_ring(module: ModuleOp) -> None:
     """The ring of slots itself is taken for the barriers of turns."""
-    slots = ring(module, "ab").result
+    slots = ring(module, "a_ring").result
     only(module, ac.TurnTilesOp).operands[0] = slots
     only(module, ac.TurnPassOp).operands[0] = slots
 
@@ -168,7 +168,7 @@ def test_what_the_argument_rests_on_may_not_be_missing(mutate: Callable[[ModuleO
 
 def test_wrong_counts_are_refuted() -> None:
     module = in_turn()
-    ring(module, "ab").properties["empty_arrivals"] = IntAttr(2)
+    ring(module, "a_ring").properties["empty_arrivals"] = IntAttr(2)
     verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted) and verdict.findings[0].code == "MB009"
     module = in_turn()
@@ -197,6 +197,6 @@ def test_tiles_of_one_slot_are_not_proven() -> None:
 def test_a_product_of_little_depth_is_proven(depth: int) -> None:
     elements: dict[str, Element] = {name: Element.BF16 for name in "abc"}
     module = trace(matmul_kernel, {"M": 4096, "N": 4096, "K": depth}, elements, None)
-    decide(the_program(module), target("sm_90a"))
-    (kernel,) = lower_program(the_program(module)).kernels
+    (part,) = uncut(module, HOPPER, Wanted())
+    (kernel,) = lower_program(the_program(part.module)).kernels
     assert isinstance(verify(kernel.module, HOPPER), Proven)
