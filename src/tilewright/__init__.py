@@ -169,7 +169,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         _refuse_in_kernel(name)
-        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}{_habit(name)}")
     value = getattr(import_module(home), name)
     if name == "kernel":
         _install_launcher()
@@ -182,9 +182,19 @@ def _refuse_in_kernel(name: str) -> None:
     language = sys.modules.get(_LANGUAGE)
     tracer = language.active_tracer.get() if language is not None else None
     if tracer is not None and not name.startswith("__"):
-        from tilewright.frontends.tile.kernel import nearest_name
+        from tilewright.frontends.tile.habits import remedy_of
 
-        tracer.refuse(f"there is no tw.{name}", nearest_name(name, language.__all__ if language is not None else ()))
+        tracer.refuse(f"there is no tw.{name}", remedy_of(name, language.__all__ if language is not None else ()))
+
+
+def _habit(name: str) -> str:
+    """What other languages' names are called here, once a program is being written: `import` asks for names too."""
+    if _LANGUAGE not in sys.modules or name.startswith("_"):
+        return ""
+    from tilewright.frontends.tile.habits import remedy_of
+
+    remedy = remedy_of(name)
+    return "" if remedy.startswith("known are") else f": {remedy}"
 
 
 def __dir__() -> list[str]:

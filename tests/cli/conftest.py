@@ -52,6 +52,12 @@ def scaled(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["K/32"],
     c[i, j] = acc
 
 
+@tw.kernel
+def summed(a: tw.Tensor["M", "K"], c: tw.Tensor["M"]):
+    i, k = tw.axes("M K")
+    c[i] = tw.sum(a[i, k], axis=1)
+
+
 not_a_kernel = 3
 """
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from tilewright.runtime.device import probe_libcuda
 
 SHAPE = ("--shape", "M=32,K=32")
 PTX = "compiled.ptx"
+RIGHT = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry right() { ret; }\n"
+BUGS = Path(__file__).parents[2] / "docs" / "bugs"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +32,8 @@ PTX = "compiled.ptx"
             "a product is scaled by blocks of 32 elements of K",
             "use blocks of a multiple of 64 elements",
         ),
+        (("program.py:scale", *SHAPE, "--target", "gfx942"), "gfx942 states no fact", "choose sm_90a or sm_100a"),
+        (("program.py:summed", *SHAPE), "tw.sum takes no axis", "over=j"),
         (("program.py:scale", "--shape", "M=32,KK=32"), "no axis KK", "did you mean K?"),
         (("program.py:scale", "--shape", "M=32"), "axis K of kernel scale has no extent", "give it one"),
         (("program.py:scale", "--shape", "M=0,K=32"), "extent 0", "at least 1"),
@@ -111,6 +117,18 @@ def test_files_that_are_no_bundle(folder: Path, tilewright: Tilewright) -> None:
     ):
         answer = tilewright("run", given)
         assert answer.code == 2 and message in answer.err
+
+
+def test_what_a_program_prints_is_no_part_of_a_report(folder: Path, tilewright: Tilewright) -> None:
+    path = folder / "program.py"
+    path.write_text("print('hello')\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    answer = tilewright("compile", "program.py:scale", *SHAPE, "--format", "json")
+    assert answer.code == 0 and "decisions" in answer.document and "hello" in answer.err
+
+
+def test_a_file_of_which_no_kernel_has_its_axes(folder: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("portability", "program.py", "--shape", "Q=4")
+    assert answer.code == 2 and "scale: --shape has no M, K" in answer.err and "give the extents" in answer.err
 
 
 def test_other_files_are_not_read_as_ptx(bundle: Path, tilewright: Tilewright) -> None:
@@ -206,6 +224,47 @@ def test_outputs_that_cannot_be_written(bundle: Path, folder: Path, tilewright: 
         answer = tilewright("run", "scale.twb", "--outputs", name)
         assert answer.code == 2 and "cannot write" in answer.err
         assert sorted(os.listdir(folder)) == before
+
+
+# ---------------------------------------------------------------- texts
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs devices and named pipes")
+@pytest.mark.parametrize("command", ["check", "lower", "launch", "reduce --code PX101", "banks --launch l.json", "run"])
+def test_a_device_that_does_not_end(folder: Path, tilewright: Tilewright, command: str) -> None:
+    name, *options = command.split()
+    answer = tilewright(name, "/dev/zero", *options)
+    assert answer.code == 2 and "/dev/zero has more than" in answer.err + answer.out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs devices and named pipes")
+def test_a_launch_that_does_not_end(folder: Path, tilewright: Tilewright) -> None:
+    (folder / PTX).write_text(RIGHT, encoding="utf-8")
+    answer = tilewright("check", PTX, "--launch", "/dev/zero")
+    assert answer.code == 2 and "/dev/zero has more than 64 MiB" in answer.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs devices and named pipes")
+def test_a_pipe_is_read_once(folder: Path, tilewright: Tilewright) -> None:
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=Path("pipe").write_text, args=(RIGHT,))
+    writer.start()
+    answer = tilewright("check", "pipe", "--block", "32")
+    writer.join(10)
+    assert answer.code == 0 and "proven" in answer.out
+
+
+def test_a_word_without_end_is_cut(folder: Path, tilewright: Tilewright) -> None:
+    (folder / PTX).write_text("x" * 100_000, encoding="utf-8")
+    answer = tilewright("check", PTX)
+    assert answer.code == 2 and len(answer.out) < 500 and "give PTX, as compilers write it" in answer.out
+
+
+def test_standard_input_is_not_edited(folder: Path, tilewright: Tilewright, monkeypatch: pytest.MonkeyPatch) -> None:
+    buggy = (BUGS / "store-without-a-proxy-fence" / "buggy.ptx").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(buggy)))
+    answer = tilewright("check", "-", "--fix")
+    assert "standard input is not edited; --diff shows the repair" in answer.err and "no repair" not in answer.err
 
 
 # ---------------------------------------------------------------- the process itself

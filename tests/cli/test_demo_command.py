@@ -39,6 +39,12 @@ def test_text(folder: Path, tilewright: Tilewright, once: None) -> None:
     assert (folder / "out" / "demo.html").is_file()
 
 
+def test_a_folder_that_cannot_be_made(folder: Path, tilewright: Tilewright, once: None) -> None:
+    (folder / "out").write_text("no folder")
+    answer = tilewright("demo")
+    assert answer.code == 2 and "cannot make out" in answer.err and "--report FILE.html" in answer.err
+
+
 def test_json(folder: Path, tilewright: Tilewright, once: None) -> None:
     answer = tilewright("demo", "--format", "json", "--report", "page.html")
     assert answer.code == 0 and answer.err == ""

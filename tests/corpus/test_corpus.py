@@ -26,15 +26,8 @@ _SOME_TRIP_COUNTS = {
     "gluon/sm_90a/ws_copy_s3.ptx",
     "triton/sm_100a/matmul_tma_s3.ptx",
 }
-# Without a launch, these are left open: their rings go on from tile to tile, by steps of a number that the launch
-# chooses, and how often tiles and their steps iterate is decided together; or, in each tile, a number of the launch
-# decides whether slots are filled ahead.
-_LEFT_OPEN = {
-    "gluon/sm_100a/tcgen05_ws_acc2_s3.ptx": "is stepped by what a launch chooses",
-    "gluon/sm_90a/wgmma_ws_s3.ptx": "is stepped by what a launch chooses",
-    "triton/sm_90a/matmul_persistent_s3.ptx": "whether it counts at a barrier depends on",
-    "triton/sm_100a/matmul_persistent_ws_s2.ptx": "what inputs decide goes more than 64 ways together",
-}
+# Without a launch, this is left open: how often tiles and their steps iterate is decided together with much else.
+_LEFT_OPEN = {"triton/sm_100a/matmul_persistent_ws_s2.ptx": "what inputs decide goes more than 64 ways together"}
 _QUICK_WITHOUT_LAUNCH = {
     "gluon/sm_100a/tma_scale_ring_s4.ptx",
     "gluon/sm_90a/ws_copy_s3.ptx",

@@ -53,12 +53,16 @@ _NEVER = "setp.ne.u32 %p_skip, %r_n, %r_n;\n"
 
 
 def _pair(body: str, buggy: str, fixed: str, numbers: dict[str, int] | None = None) -> Pair:
+    return _of(_LOOP.replace("BODY", body.replace("DECIDE", "@@")), buggy, fixed, numbers)
+
+
+def _of(body: str, buggy: str, fixed: str, numbers: dict[str, int] | None) -> Pair:
     names = ("SOURCE", "RESULT", "n", "m", "k")
     launch = None if numbers is None else launch_json(numbers, grid=1, words=[0] * 4 + [1] * 2 + [0] * 20)
     if launch is not None:
         source, target, *rest = launch["params"]  # type: ignore[misc]
         launch["params"] = [{**target, "buffer": "source"}, {**source, "buffer": "target"}, *rest]
-    return Pair("", _LOOP.replace("BODY", body.replace("DECIDE", "@@")), buggy, fixed, 64, 1, "sm_90a", names, launch)
+    return Pair("", body, buggy, fixed, 64, 1, "sm_90a", names, launch)
 
 
 @pytest.mark.sample(3)
@@ -98,3 +102,33 @@ def test_what_follows_the_end_of_the_loop_is_proven() -> None:
     body = _COPY.replace("cp.async.wait_group 1;", "cp.async.commit_group;\ncp.async.wait_group 1;")
     report = _pair(body, decide, decide).report(decide)
     assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
+
+
+_ROWS = (
+    "shl.b32 %r_own, %r_tid, 4;\nmov.u32 %r_slot, slots;\nadd.u32 %r_to, %r_slot, %r_own;\n"
+    "xor.b32 %r_own, %r_own, 512;\nadd.u32 %r_from, %r_slot, %r_own;\nmov.u32 %r_zero, 0;\nmov.u32 %r_i, 0;\nLOOP:\n"
+    "setp.ge.u32 %p_over, %r_i, %r_n;\n@%p_over bra OVER;\nadd.u32 %r_row, %r_tid, %r_i;\n"
+    "setp.lt.u32 %p_in, %r_row, %r_m;\n@%p_in bra IN;\nst.shared.b32 [%r_to], %r_zero;\nbra.uni DONE;\nIN:\n@@DONE:\n"
+    "bar.sync 0;\nld.shared.b32 %r_value, [%r_from];\nbar.sync 0;\nadd.u32 %r_i, %r_i, 1;\nbra LOOP;\nOVER:\n"
+)
+_STORES = "st.shared.b32 [%r_to], %r_i;\n"
+_OTHERWISE = {
+    "to another place": "st.shared.b32 [%r_from], %r_i;\n",
+    "to one more place": _STORES + "st.shared.b32 [%r_from], %r_i;\n",
+    "where its register has moved": "xor.b32 %r_to, %r_to, 512;\n" + _STORES,
+    "and reads another place": "ld.shared.b32 %r_value, [%r_from];\n" + _STORES,
+}
+
+
+def _rows(inside: str, numbers: dict[str, int] | None = None) -> str:
+    return _of(_ROWS, inside, inside, numbers).report(inside).verdict
+
+
+def test_rows_beyond_an_array_that_are_stored_as_zero_are_proven() -> None:
+    assert _rows(_STORES) == "proven"
+
+
+@pytest.mark.parametrize("inside", _OTHERWISE.values(), ids=_OTHERWISE)
+def test_ways_that_do_not_store_alike_are_never_proven(inside: str) -> None:
+    assert _rows(inside, {"n": 4, "m": 33, "k": 0}) == "refuted"
+    assert _rows(inside) != "proven"

@@ -4,7 +4,8 @@ The text of a program runs with `Run.namespace()` in the place of `tilewright`: 
 float64. Nothing here is the compiler's, so its front end is held to these numbers too. A bound follows the operations:
 float32's rounding, a function's documented error, a product's operand that is rounded to the other's element, a sum in
 any order. What may round either way, or turn a condition, widens it; a number that may overflow is left open (its bound
-is infinite). So one element that is wrong shows, where a norm of all of them would hide it.
+is infinite: it may be anything, no number included), and so is what is made of it. So one element that is wrong shows,
+where a norm of all of them would hide it.
 
 Not handled: extents of more than some hundred along each axis of a product (all its terms are made).
 """
@@ -64,7 +65,9 @@ class Tile:
         axes, a, b = _met(self, self.run.tile(other))
         number = a[0] * b[0]
         error = _times(abs(a[0]), b[1]) + _times(abs(b[0]), a[1]) + _times(a[1], b[1])
-        return _made(self.run, axes, number, error + abs(number) * _UNIT)
+        # Infinity times what is not 0, and has its sign for certain.
+        error = np.where(np.isinf(number) & (abs(a[0]) > a[1]) & (abs(b[0]) > b[1]), 0.0, error)
+        return _made(self.run, axes, number, _unless_none(error + _size(number) * _UNIT, a, b))
 
     __rmul__ = __mul__
 
@@ -107,6 +110,7 @@ class Tile:
             least, most = (rounded(self.number + sign * self.error, element) for sign in (-1, 1))
             middle = rounded(self.number, element)
             error = np.where(self.error > 0, np.maximum(most - middle, middle - least), 0.0)
+            error = np.where(np.isinf(self.error), np.inf, error)
         return Tile(self.run, self.axes, middle, np.where(np.isnan(error), np.inf, error), element)
 
     @property
@@ -267,7 +271,7 @@ class Run:
     def sum(self, tile: Tile, *, over: Index) -> Tile:
         at = tile.axes.index(over.axis)
         size = self.extents[over.axis]
-        spread = np.where(np.isfinite(tile.number), abs(tile.number), 0.0) + tile.error
+        spread = _size(tile.number) + tile.error
         error = tile.error.sum(axis=at) + spread.sum(axis=at) * (size * _UNIT / 2 + _UNIT)
         # Which parts are added first decides whether one of them overflows.
         error = np.where(spread.sum(axis=at) > _LARGEST, np.inf, error)
@@ -294,8 +298,7 @@ class Run:
         peak = Tile(self, _without(tile.axes, over.axis), largest, np.zeros_like(largest))
         axes, a, b = _met(tile, peak)
         # Rounding of x log2(e) counts for the size of x, not of the difference.
-        finite = np.where(np.isfinite(a[0]), abs(a[0]), 0.0) + np.where(np.isfinite(b[0]), abs(b[0]), 0.0)
-        difference = _made(self, axes, a[0] - b[0], a[1] + finite * _UNIT)
+        difference = _made(self, axes, a[0] - b[0], a[1] + (_size(a[0]) + _size(b[0])) * _UNIT)
         return _FUNCTIONS_OF["exp"](self, difference), peak
 
     def where(self, condition: Tile, chosen: object, other: object) -> Tile:
@@ -390,14 +393,25 @@ def _met(*tiles: Tile) -> tuple[Any, ...]:
     return axes, *(tuple(np.broadcast_to(part, whole) for part in each) for each in pairs)
 
 
+def _size(number: Array) -> Array:
+    """What rounding is relative to: infinities are exact."""
+    return np.where(np.isfinite(number), abs(number), 0.0)
+
+
 def _times(size: Array, error: Array) -> Array:
-    """A size times an error: none where there is no error."""
-    return np.where(error == 0, 0.0, size * error)
+    """A size times an error: none where there is no error, open where the error is."""
+    return np.where(error == 0, 0.0, np.where(np.isinf(error), np.inf, size * error))
+
+
+def _unless_none(error: Array, *operands: tuple[Array, Array]) -> Array:
+    """No error where an operand is certainly no number, whatever the others are."""
+    none = [np.isnan(number) & (bound == 0) for number, bound in operands]
+    return np.where(np.any(none, axis=0), 0.0, error)
 
 
 def _made(run: Run, axes: tuple[str, ...], number: Array, error: Array, floor: float = 2.0**-148) -> Tile:
     """A result of float32: past its range it is infinite, and near its ends left open."""
-    error = np.where(np.isnan(error), np.where(np.isfinite(number), np.inf, 0.0), error)
+    error = np.where(np.isnan(error), np.inf, error)
     error = np.where(np.isfinite(number), error + floor * (error > 0), np.where(np.isinf(error), np.inf, 0.0))
     finite = np.isfinite(number)
     error = np.where(finite & (abs(number) + error > _LARGEST), np.inf, error)
@@ -410,7 +424,8 @@ def _linear(left: Tile, right: Tile, function: Callable[[Array, Array], Array]) 
     # A sum in float32 of two such may be exact, as of whole numbers it is: then no rounding is counted.
     with np.errstate(all="ignore"):
         exact = number.astype(np.float32).astype(np.float64) == number
-    return _made(left.run, axes, number, a[1] + b[1] + np.where(exact & (a[1] + b[1] == 0), 0.0, abs(number) * _UNIT))
+    rounding = np.where(exact & (a[1] + b[1] == 0), 0.0, _size(number) * _UNIT)
+    return _made(left.run, axes, number, _unless_none(a[1] + b[1] + rounding, a, b))
 
 
 def _quotient(left: Tile, right: Tile) -> Tile:
@@ -418,8 +433,9 @@ def _quotient(left: Tile, right: Tile) -> Tile:
     number = a[0] / b[0]
     room = abs(b[0]) - b[1]
     error = np.where(b[1] == 0, a[1] / abs(b[0]), np.where(room > 0, (a[1] + _times(abs(number), b[1])) / room, np.inf))
-    error = np.where((a[1] == 0) & (b[1] == 0), 0.0, error)
-    return _made(left.run, axes, number, error + 2 * abs(number) * _UNIT, 2.0**-140)
+    certain = (a[1] == 0) & ((b[1] == 0) | np.isinf(a[0]) & (room > 0))
+    error = np.where(certain, 0.0, error)
+    return _made(left.run, axes, number, _unless_none(error + 2 * _size(number) * _UNIT, a, b), 2.0**-140)
 
 
 def _compared(left: Tile, right: Tile, function: Callable[[Array, Array], Array]) -> Tile:
@@ -458,7 +474,7 @@ def _as_operand(tile: Tile, other: Element) -> tuple[Array, Array]:
     """Numbers and errors of a product's operand: float32 is rounded to the other's element."""
     if tile.element is not Element.F32 or other not in _ROUNDING:
         return tile.number, tile.error
-    finite = np.where(np.isfinite(tile.number), abs(tile.number), 0.0)
+    finite = _size(tile.number)
     error = tile.error + (finite + tile.error) * _ROUNDING[other] + _LEAST[other] * (tile.number != 0)
     error = np.where(finite > np.finfo(DTYPES[other]).max if other is Element.F16 else False, np.inf, error)
     return tile.number, np.where(np.isfinite(tile.number), error, tile.error)
@@ -469,8 +485,8 @@ def _monotone(function: Callable[[Array], Array], relative: float, least: float 
         number = function(tile.number)
         ends = [function(tile.number + sign * tile.error) for sign in (-1, 1)]
         away = np.maximum(abs(ends[0] - number), abs(ends[1] - number))
-        error = np.where(tile.error > 0, np.where(np.isnan(away), np.inf, away), 0.0)
-        return _made(run, tile.axes, number, error + abs(number) * relative + least)
+        error = np.where(tile.error > 0, np.where(np.isnan(away) | np.isinf(tile.error), np.inf, away), 0.0)
+        return _made(run, tile.axes, number, error + _size(number) * relative + least * np.isfinite(number))
 
     return apply
 
@@ -480,18 +496,19 @@ def _steep(
 ) -> Callable[[Run, Tile], Tile]:
     def apply(run: Run, tile: Tile) -> Tile:
         number = function(tile.number)
-        return _made(run, tile.axes, number, _times(slope, tile.error) + abs(number) * relative + least)
+        rounding = _size(number) * relative + least * np.isfinite(number)
+        return _made(run, tile.axes, number, _times(slope, tile.error) + rounding)
 
     return apply
 
 
 def _exp(run: Run, tile: Tile) -> Tile:
     number = np.exp(tile.number)
-    finite = np.where(np.isfinite(tile.number), abs(tile.number), 0.0)
-    relative = np.expm1(tile.error + finite * _UNIT) + 2.0**-21
-    return _made(
-        run, tile.axes, number, np.where(number == 0, 0.0, number * relative) + _TINY * np.isfinite(tile.number)
-    )
+    relative = np.expm1(tile.error + _size(tile.number) * _UNIT) + 2.0**-21
+    # Of what vanishes in float64, the upper end alone says how large it may be.
+    error = np.where(number == 0, np.exp(tile.number + tile.error), _times(_size(number), relative))
+    error = np.where(np.isinf(number) & np.isfinite(tile.number) | np.isinf(tile.error), np.inf, error)
+    return _made(run, tile.axes, number, error + _TINY * np.isfinite(tile.number))
 
 
 def _sigmoid(x: Array) -> Array:

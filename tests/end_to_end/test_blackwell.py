@@ -17,6 +17,7 @@ from tests.lower import cascade_programs, gathered_programs, row_programs
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.cli.arrays import random_inputs
 from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
@@ -462,6 +463,15 @@ def test_all_threads_that_wait_for_a_slot_meet_before_its_product() -> None:
     del waits[-1].properties["issuer"]
     verdict = judge(module, target(TARGET))[0]
     assert isinstance(verdict, Refuted) and {each.code for each in verdict.findings} == {"TC003"}, verdict
+
+
+def test_of_the_family_another_architecture_and_none_of_consumers() -> None:
+    made = compile_kernel(with_epilogue, target="sm_103a", dims={"M": 130, "N": 72, "K": 136})
+    assert ".target sm_103a" in made.ptx and "tcgen05.mma" in made.ptx
+    assert made.text_proof is not None and made.assembly is not None
+    check_numbers(made)
+    with pytest.raises(TilewrightError, match="not compiled for sm_120a"):
+        compile_kernel(scaled, target="sm_120a", dims={"M": 33, "N": 70})
 
 
 def test_a_bundle_is_for_its_own_architecture() -> None:

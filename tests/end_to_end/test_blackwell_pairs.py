@@ -122,6 +122,10 @@ MUTANTS: dict[str, tuple[str, str, int]] = {
     "a slot of sums is never released": (RELEASE, "", -1),
     "a slot of sums is released before all have read it": (MEET, "", 0),
     "a slot of sums is released before it is read": (rf"({READ})((?:{ANY}){{1,9}}?{RELEASE})", r"\2\1", 0),
+    "sums released at the scope of the CTA": (r"arrive\.release\.cluster", "arrive.release.cta", 0),
+    "sums released at no scope": (r"arrive\.release\.cluster", "arrive", 0),
+    "free sums awaited at the scope of the CTA": (r"\.acquire\.cluster\.", ".acquire.cta.", 0),
+    "free sums awaited at no scope": (r"(try_wait\.parity)\.acquire\.cluster", r"\1", 0),
     # what goes to both
     "operands released in the first CTA alone": (r"(mov\.u16 %h\d+), 3;", r"\1, 1;", 0),
     "operands released in the second CTA alone": (r"(mov\.u16 %h\d+), 3;", r"\1, 2;", 0),

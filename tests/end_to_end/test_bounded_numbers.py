@@ -1,8 +1,11 @@
 """Bounds of a program's numbers: what is right is within them, one wrong element is not."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
-from tests.end_to_end.bounded_numbers import run_program, wrong_places
+from tests.end_to_end.bounded_numbers import Run, Tile, run_program, wrong_places
 
 from tilewright.base.element import Element
 
@@ -82,3 +85,59 @@ def test_a_store_saturates_and_rounds_either_way_where_the_bound_leaves_it_open(
     number, error = np.array([500.0, 1.0, 17.0]), np.array([0.0, 1e-9, 1.0 + 1e-6])
     for values, wrong in (([448, 1, 16], 0), ([448, 1, 18], 0), ([448, 1.125, 20], 2), ([np.nan, 1, 16], 1)):
         assert wrong_places(np.array(values), number, error, Element.F8E4M3).sum() == wrong
+
+
+INF, NAN = np.inf, np.nan
+RUN = Run({"M": 1}, {}, set())
+TW = RUN.namespace()
+
+
+def one(number: float, error: float) -> Tile:
+    return Tile(RUN, ("M",), np.float64([number]), np.float64([error]))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: one(0.0, 0.0) * one(INF, INF),  # a scale that may have overflowed, or not
+        lambda: one(INF, INF) * one(0.0, 0.0),
+        lambda: one(0.0, 1e-6) * one(INF, 0.0),  # what may be 0, or not
+        lambda: one(INF, INF) - one(INF, 0.0),
+        lambda: one(0.0, 1e-3) / one(0.0, 0.0),
+        lambda: one(INF, INF) / one(INF, 0.0),
+        lambda: TW.exp(one(-INF, INF)),
+        lambda: TW.exp(one(-1e30, INF)),
+        lambda: TW.exp(one(-800.0, 790.0)),
+        lambda: TW.tanh(one(3.0, INF)),
+        lambda: TW.sigmoid(one(3.0, INF)),
+        lambda: one(NAN, INF).to(Element.S8),
+        lambda: one(3.0, INF).to(Element.F8E4M3),
+    ],
+)  # fmt: skip
+def test_what_may_be_anything_is_left_open(made: Callable[[], Any]) -> None:
+    with np.errstate(all="ignore"):
+        assert made().error[0] > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("made", "number"),
+    [
+        (lambda: one(0.0, 0.0) * one(INF, 0.0), NAN),
+        (lambda: one(NAN, 0.0) * one(1.0, INF), NAN),
+        (lambda: one(1.0, INF) + one(NAN, 0.0), NAN),
+        (lambda: one(NAN, 0.0) / one(3.0, INF), NAN),
+        (lambda: one(INF, 0.0) - one(INF, 0.0), NAN),
+        (lambda: one(INF, 0.0) * one(-2.0, 1e-3), -INF),
+        (lambda: one(INF, 0.0) - one(1.0, 1e-3), INF),
+        (lambda: one(INF, 0.0) / one(2.0, 1e-3), INF),
+        (lambda: one(3.0, 1e-3) / one(INF, 0.0), 0.0),
+        (lambda: TW.exp(one(INF, 0.0)), INF),
+        (lambda: TW.exp(one(-INF, 0.0)), 0.0),
+        (lambda: TW.log(one(0.0, 0.0)), -INF),
+        (lambda: TW.silu(one(INF, 0.0)), INF),
+    ],
+)  # fmt: skip
+def test_what_infinities_certainly_give_is_held_to(made: Callable[[], Any], number: float) -> None:
+    with np.errstate(all="ignore"):
+        tile = made()
+    assert tile.error[0] == 0 and np.array_equal(tile.number, [number], equal_nan=True)

@@ -127,6 +127,9 @@ KINDS = {
     ),
     "gated": Kind(kernels.gated_kernel("silu"), Range(1, 130), {"N": 64, "K": 64}, 64, wanted=Wanted(tile=(64, 64))),
     "few rows": Kind(kernels.matmul_kernel, Range(1, 16), {"N": 192, "K": 1024}, 16),
+    "pairs of CTAs": Kind(
+        kernels.matmul_kernel, Range(0, 700), {"N": 72, "K": 136}, 256, wanted=Wanted(tile=(128, 96), cluster=(2, 1)),
+    ),
     "attention": Kind(attended, Range(0, 130), {"T": 72, "E": 64, "N": 64}, 64),
     "normal rows": Kind(of_normal_rows, Range(1, 130), {"N": 40, "K": 136}, 64),
     "heads of attention": Kind(of_heads, Range(1, 130), {"T": 80, "E": 64, "N": 64, "H": 4}, 64),
@@ -154,7 +157,7 @@ def extents_of(kind: Kind) -> list[int]:
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        *((name, "sm_90a") for name in KINDS),
+        *((name, "sm_90a") for name in KINDS if name != "pairs of CTAs"),
         *((name, "sm_100a") for name in KINDS),
     ],
 )

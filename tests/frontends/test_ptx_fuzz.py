@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.frontends.ptx_writer import write
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.reader import read
-from tilewright.frontends.ptx.writer import write
 
 SAMPLES = [path.read_text() for path in sorted((Path(__file__).parents[1] / "data" / "ptx").glob("*.ptx"))]
 # The head of each sample and a window of its body keep an example short.

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.frontends.ptx_writer import write
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -29,7 +30,6 @@ from tilewright.frontends.ptx.ast import (
     Vector,
 )
 from tilewright.frontends.ptx.reader import read
-from tilewright.frontends.ptx.writer import write
 
 HEAD = ".version 8.8\n.target sm_100a, texmode_independent\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<5>; .reg .b16 %rs<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .b128 %q<3>;"

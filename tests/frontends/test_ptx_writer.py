@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.frontends.ptx_writer import format_operand, write
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import (
@@ -30,7 +31,6 @@ from tilewright.frontends.ptx.ast import (
     Vector,
 )
 from tilewright.frontends.ptx.reader import read
-from tilewright.frontends.ptx.writer import format_operand, write
 
 SAMPLES = sorted((Path(__file__).parents[1] / "data" / "ptx").glob("*.ptx"))
 NOWHERE = Span("", 0)

@@ -83,7 +83,7 @@ def test_nan_compares_with_nothing_and_what_is_not_taken_counts_for_nothing():
     assert (value(clipped, x=x) == 7).all()
 
 
-@refused(r"a tile has no truth value while tracing \(choose element by element, by tw.where\)")
+@refused(r"a tile has no truth value while tracing \(choose by tw.where, .*; combine conditions by & \| ~\)")
 def chosen_by_python(x: X, y: X):
     i, j = tw.grid("M", "N")
     y[i, j] = x[i, j] if x[i, j] > 0 else 0.0  # here

@@ -597,10 +597,16 @@ def matmul_operator(x: C, y: C):
     y[i, j] = x[i, j] @ x[i, j]  # here
 
 
-@refused(r"this operator is not one of tiles")
+@refused(r"`\*\*` is not an operator of tiles")
 def power(x: C, y: C):
     i, j = tw.grid("M", "N")
     y[i, j] = x[i, j] ** 2  # here
+
+
+@refused(r"this operator is not one of tiles")
+def floor_division(x: C, y: C):
+    i, j = tw.grid("M", "N")
+    y[i, j] = x[i, j] // 2  # here
 
 
 @refused(r"a tile is not a number while tracing")

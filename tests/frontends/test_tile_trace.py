@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from xdsl.parser import Parser
 
 import tilewright.frontends.tile.language as tw
+from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.trace import fingerprint, trace
 from tilewright.frontends.tile.tracer import span_of
 from tilewright.ir import context
@@ -249,8 +250,9 @@ def test_a_failed_trace_leaves_nothing_behind():
     def raises(x: tw.Tensor["M"], y: tw.Tensor["M"]):
         raise KeyError("the author's own")
 
-    with pytest.raises(KeyError):
+    with pytest.raises(TilewrightError, match="KeyError") as caught:
         trace(raises, {"M": 8}, elements(raises))
+    assert isinstance(caught.value.__cause__, KeyError)
     traced_matmul().verify()
 
 

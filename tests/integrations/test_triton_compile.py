@@ -55,11 +55,11 @@ def test_options_that_triton_does_not_know_are_refused(monkeypatch: pytest.Monke
     assert seen == [{"num_warps": 8}]
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_120a", "gfx942", "sm_90a_"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_130a", "gfx942", "sm_90a_"])
 def test_targets_that_are_not_checked_are_refused(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     fake_triton.install(monkeypatch, lambda *_, **__: pytest.fail("nothing is to be compiled"))
     error = _refused(_kernel(), target=target)
-    assert target in error.message and error.remedy == "write sm_90a or sm_100a"
+    assert target in error.message and error.remedy == "write sm_90a or sm_100a or sm_103a or sm_120a"
 
 
 def test_an_error_of_the_kernel_is_told_whole_and_in_place(tmp_path: Path) -> None:

@@ -57,6 +57,13 @@ def _one_leaf(values: list[int]) -> bool:
     return False
 
 
+def _refines(fine: nested.Nested, coarse: nested.Nested) -> bool:
+    """Whether each entry of `coarse` is one of `fine`, or a nest of such."""
+    if not isinstance(coarse, tuple):
+        return True
+    return isinstance(fine, tuple) and len(fine) == len(coarse) and all(map(_refines, fine, coarse))
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.one_of(layouts(), ordered_layouts()), st.one_of(layouts(lowest=-20), ordered_layouts()), st.integers(0, 9))
 def test_answer_is_exact(left: Layout, right: Layout, offset: int) -> None:
@@ -66,7 +73,7 @@ def test_answer_is_exact(left: Layout, right: Layout, offset: int) -> None:
     if wanted is None:
         assert isinstance(found, NotExpressible)
     elif isinstance(found, Layout):
-        assert nested.weakly_congruent(right.shape, found.shape)
+        assert _refines(found.shape, right.shape)
         assert [found.at(i) for i in range(len(wanted))] == wanted
     else:
         assert isinstance(found, NotExpressible)

@@ -14,11 +14,6 @@ def test_congruence() -> None:
     assert nested.congruent((1, (2, 3)), (4, (5, 6)))
     assert not nested.congruent((1, (2, 3)), (4, 5))
     assert not nested.congruent((1, 2), (1, 2, 3))
-    assert nested.weakly_congruent(5, (1, 2))
-    assert nested.weakly_congruent((5, (1, 2)), ((1, 2), (3, (4, 5))))
-    assert not nested.weakly_congruent(((1, 2), 5), (1, 2))
-    assert nested.compatible((8, 3), ((2, 4), 3))
-    assert not nested.compatible((8, 3), ((2, 3), 3))
 
 
 def test_take_apart() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts
 
-from tilewright.base.error import TilewrightError
 from tilewright.layout import convert
 from tilewright.layout.answer import NotDecided, NotExpressible
 from tilewright.layout.coalescing import with_sizes
@@ -19,12 +18,10 @@ from tilewright.layout.layout import Layout
 from tilewright.layout.linear.maps import LinearLayout
 from tilewright.layout.numbers.integer_expression import variable
 from tilewright.layout.numbers.integer_fact import IntegerFact
-from tilewright.layout.pieces import algebra
 from tilewright.layout.pieces import piecewise as pw
-from tilewright.layout.pieces.piecewise import Piecewise
 from tilewright.layout.swizzle import Swizzle
 from tilewright.solve.bounded import Effort
-from tilewright.solve.layout_relation import Relation, equal, piecewise_of_relation, relation_of
+from tilewright.solve.layout_relation import Relation, equal, relation_of
 
 N, M = variable("N"), variable("M")
 
@@ -57,32 +54,6 @@ def test_relations_hold_the_functions_points(layout: Layout, swizzle: bool, kind
     size = each.size
     assert isinstance(size, int)
     assert pairs(relation) == {at: value_at(each, at) for at in range(size)}
-
-
-@pytest.mark.parametrize(
-    "layout", [pw.blocked(10, 4), pw.flip((7,), 0), pw.concatenation([pw.window((3,), (4,)), pw.window((0,), (3,))], 0)]
-)
-def test_pieces_go_round(layout: Piecewise) -> None:
-    relation = relation_of(layout, on_digits=True)
-    assert isinstance(relation, Relation)
-    back = piecewise_of_relation(relation.complete, layout.extents)
-    assert isinstance(back, Piecewise) and algebra.equal(back, layout)
-
-
-def test_relations_that_are_no_pieces() -> None:
-    for text, said in (
-        ("{ [i, j] -> [i] : i < j }", "no box"),
-        ("{ [i, j] -> [v] : 0 <= v < 2 }", "several images"),
-        ("[n] -> { [i, j] -> [i + n] }", "symbols"),
-    ):
-        refused = piecewise_of_relation(text, (5, 5))
-        assert isinstance(refused, NotExpressible) and said in refused.reason
-    halves = piecewise_of_relation("{ [i, j] -> [floor(i / 2)] }", (5, 5))
-    assert isinstance(halves, NotExpressible)
-    with pytest.raises(TilewrightError):
-        piecewise_of_relation("{ nonsense", (2,))
-    with pytest.raises(TilewrightError):
-        piecewise_of_relation("{ [i] -> [i] }", (2, 2))
 
 
 FACTS = {"N": IntegerFact(1, 64)}

@@ -27,7 +27,7 @@ def test_every_fact_has_a_source_and_a_version_or_a_probe(name: str) -> None:
 
 _DOCUMENTS = re.compile(
     r"PTX ISA|CUDA (Driver API|C\+\+ Programming Guide|Occupancy Calculator)|Nsight Compute documentation|"
-    r"[Ww]hite ?paper|CDNA|AMD|LLVM|triton issues|pull request|no public document says so"
+    r"NVIDIA Technical Blog|[Ww]hite ?paper|CDNA|AMD|LLVM|triton issues|pull request|no public document says so"
 )
 
 
@@ -65,6 +65,19 @@ def test_blackwell_inherits_and_overrides_but_never_answers_for_hopper_alone() -
         target("sm_90a").fact(key)
         with pytest.raises(TilewrightError, match="states no fact"):
             blackwell.fact(key)
+
+
+def test_the_younger_ones_of_the_family_have_what_is_documented_of_them() -> None:
+    ultra, consumer = target("sm_103a"), target("sm_120a")
+    assert ultra.supports("tensor_memory") and ultra.limits("ptx.version") == (8, 8)
+    assert ultra.limit("tensor_memory.columns") == 512
+    assert ultra.fact("device.l2_bytes").estimate_of == "sm_100a" and not ultra.fact("tcgen05.n_max").estimate_of
+    assert not any(consumer.supports(each) for each in ("tcgen05", "tensor_memory", "cta_pairs", "wgmma"))
+    assert consumer.supports("bulk_tensor_copy") and consumer.supports("cluster_launch_control")
+    assert consumer.limit("cta.shared_bytes_max") == 99 * 1024
+    for key in ("tcgen05.n_max", "tensor_memory.columns", "product.rows", "shared_descriptor.offset_limit_bytes"):
+        with pytest.raises(TilewrightError, match="states no fact"):
+            consumer.fact(key)
 
 
 def test_rates_and_parameters_of_hopper_devices_are_not_inherited() -> None:

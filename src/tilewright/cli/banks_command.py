@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -186,15 +185,12 @@ def _of_bundle(arguments: argparse.Namespace) -> tuple[BankReport, ...]:
 
 def _of_ptx(arguments: argparse.Namespace) -> BankReport:
     from tilewright.cli.terminal.progress import Progress
-    from tilewright.driver.check.text_file import decode_text, read_text
+    from tilewright.driver.check.text_file import read_given
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.views.bank_report import bank_report_of_ptx
 
     path = str(arguments.kernel)
-    if path == "-":
-        text, file = decode_text(sys.stdin.buffer.read(), "standard input"), "<stdin>"
-    else:
-        text, file = read_text(path), path
+    text, file = read_given(path)
     if not arguments.launch:
         raise TilewrightError(
             f"how {path} is launched is not known", remedy="give --launch launch.json (docs/launch-file.md)"

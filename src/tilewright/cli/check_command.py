@@ -263,13 +263,13 @@ def _other(job: Job) -> FileReport | None:
 
     if job.path == "-":
         from tilewright.driver.check.check import check_text
-        from tilewright.driver.check.text_file import decode_text
+        from tilewright.driver.check.text_file import read_given
 
         try:
-            text = decode_text(sys.stdin.buffer.read(), "standard input")
+            text, file = read_given("-")
         except TilewrightError as error:
             return FileReport("-", error=error.message, remedy=error.remedy)
-        return replace(check_text(text, "<stdin>", launch=job.launch, options=job.options), path="-")
+        return replace(check_text(text, file, launch=job.launch, options=job.options), path="-")
     remedy = _OTHER_FILES.get(Path(job.path).suffix)
     if remedy is None or not Path(job.path).is_file():
         return None
@@ -298,7 +298,10 @@ def _fixed(
             patches.append(patch(file.text, edited, "standard-input.ptx" if file.path == "-" else file.path))
         if arguments.fix and is_embedded(file.path):
             print(f"{file.path} is in a binary, which is not edited; --diff shows the repair", file=sys.stderr)
-        elif arguments.fix and file.path != "-":
+        elif arguments.fix and file.path == "-":
+            if not arguments.diff:
+                print("standard input is not edited; --diff shows the repair", file=sys.stderr)
+        elif arguments.fix:
             launches = () if job.launch is not None else tuple(map(read_launch_file, job.launches))
             again = replace(job.options, progress=None, launches=launches)
             results[-1] = check_text(edited, file.path, launch=job.launch, options=again)
@@ -308,7 +311,7 @@ def _fixed(
         count = left.get(Path(path), 0)
         remain = "" if not count else f": {count} finding{'s remain' if count > 1 else ' remains'}"
         print(f"edited {path}{remain}", file=sys.stderr)
-    if not contents and not patches:
+    if not any(repaired_text(file) != file.text for file in files):
         print("no repair was found that checks clean", file=sys.stderr)
     return tuple(results), "".join(patches)
 

@@ -68,6 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let idle CTAs help with the tiles left over after whole waves, or never (default: where it pays)",
     )
     parser.add_argument(
+        "--asserts",
+        action="store_true",
+        help="assert at run time what the kernel does to tensor memory, as a debug build",
+    )
+    parser.add_argument(
         "--schedule",
         choices=("heuristic", "optimal"),
         default="heuristic",
@@ -92,8 +97,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.tune:
         _require_free(arguments)
     wanted = Wanted(
-        parse_tile(arguments.tile), arguments.stages, schedule=arguments.schedule, stream_k=arguments.stream_k
-    )
+        parse_tile(arguments.tile), arguments.stages, schedule=arguments.schedule, stream_k=arguments.stream_k,
+        asserts=arguments.asserts,
+    )  # fmt: skip
     dims, dtype = parse_ranged_shape(arguments.shape), parse_dtypes(arguments.dtype)
     kernel = load_kernel(arguments.program)
     bundle_path = Path(f"{kernel.name}.twb" if arguments.output is None else arguments.output)

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.base.error import TilewrightError
+
 if TYPE_CHECKING:
     from tilewright.driver.views.demo import Broken, Demo
 
@@ -41,7 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     path = Path(arguments.report)
     if path == _DEFAULT_REPORT:
-        path.parent.mkdir(exist_ok=True)
+        try:
+            path.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            remedy = "name a file that you may write: --report FILE.html"
+            raise TilewrightError(f"cannot make {path.parent}: {error.strerror}", remedy=remedy) from error
     require_writable((path,))
     begin = time.perf_counter()
     with Progress(wanted=arguments.format == "text", plain=True) as progress:

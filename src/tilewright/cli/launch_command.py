@@ -41,18 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.terminal.files import require_writable, write_files
     from tilewright.cli.terminal.progress import Progress
-    from tilewright.driver.check.text_file import decode_text, read_text
+    from tilewright.driver.check.text_file import read_given
     from tilewright.driver.explore.example_launch import example_launch
     from tilewright.driver.launch.launch_shapes import GivenShape
 
     require_writable((arguments.output,), (arguments.path,))
-    from_input = arguments.path == "-"
-    text = decode_text(sys.stdin.buffer.read(), "standard input") if from_input else read_text(arguments.path)
+    text, file = read_given(arguments.path)
     shape = GivenShape(arguments.block, arguments.cluster, arguments.grid)
     with Progress() as progress:
         progress.step(f"looking for a launch of {arguments.path}")
         found = example_launch(
-            text, "<stdin>" if from_input else arguments.path, entry=arguments.entry, shape=shape,
+            text, file, entry=arguments.entry, shape=shape,
             seconds=0.0 if arguments.blank else arguments.budget, progress=progress.share,
         )  # fmt: skip
     content = _written(found.document)

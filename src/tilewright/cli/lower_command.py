@@ -37,13 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.check_report import exit_code
     from tilewright.cli.terminal.files import require_writable, write_files
-    from tilewright.driver.check.text_file import decode_text, read_text
+    from tilewright.driver.check.text_file import read_given
     from tilewright.driver.compile.lower_text import lower_text
 
     require_writable((arguments.output,), (arguments.path,))
-    from_input = arguments.path == "-"
-    text = decode_text(sys.stdin.buffer.read(), "standard input") if from_input else read_text(arguments.path)
-    file = "<stdin>" if from_input else arguments.path
+    text, file = read_given(arguments.path)
     lowered = lower_text(text, file, entry=arguments.entry, target=arguments.target)
     if lowered.ptx is None:
         _refuse(lowered.report, arguments.format)

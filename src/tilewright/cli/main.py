@@ -31,6 +31,7 @@ COMMANDS = {
     "capture": "run a program on a GPU and write its kernel launches as launch files",
     "profile": "read the GPU's counters of a compiled program, beside what the model predicted",
     "tensormap": "judge a tensor map, explain it, and find the nearest legal plan",
+    "descriptor": "decode, encode and judge the descriptor of a matrix operand in shared memory",
     "roofline": "say what bounds a kernel of a shape, and which tiles could still be quickest",
     "portability": "say for which targets a program compiles, and what is decided for each",
     "schedule": "schedule a loop's tasks, say what bounds it, and draw it",

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from tilewright.base.error import TilewrightError
 from tilewright.cli.terminal.repeated_option import Joined
 
 if TYPE_CHECKING:
@@ -45,13 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
         portability_table,
         portability_to_json,
     )
-    from tilewright.targets import TARGET_NAMES
+    from tilewright.targets import COMPILED_TARGET_NAMES
     from tilewright.targets import target as target_named
 
     dims, dtype = parse_ranged_shape(arguments.shape), parse_dtypes(arguments.dtype)
     whole = ":" not in arguments.program and not arguments.program.endswith(".ptx")
     kernels = load_kernels(arguments.program) if whole else {"": load_kernel(arguments.program)}
-    targets = [target_named(name) for name in TARGET_NAMES]
+    targets = [target_named(name) for name in COMPILED_TARGET_NAMES]
     reports: list[PortabilityReport] = []
     left: list[str] = []
     with Progress(wanted=arguments.format == "text") as progress:
@@ -60,9 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
             if whole and missing:
                 left.append(f"{kernel.name}: --shape has no {', '.join(missing)}")
                 continue
-            progress.step(f"deciding {kernel.name} for {len(TARGET_NAMES)} targets")
+            progress.step(f"deciding {kernel.name} for {len(targets)} targets")
             own = _of_kernel(kernel, dims) if whole else dims
             reports.append(portability(kernel, targets, own, dtype))
+    if not reports:
+        raise TilewrightError(f"{arguments.program}: {'; '.join(left)}", remedy="give the extents of one kernel's axes")
     if arguments.format == "json":
         listed = [portability_to_json(report) for report in reports]
         print(json.dumps({"programs": listed, "left_out": left} if whole else listed[0], indent=2))

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.terminal.files import require_writable, write_files
     from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.check.finding_filter import nearest_rule
-    from tilewright.driver.check.text_file import decode_text, read_text
+    from tilewright.driver.check.text_file import read_given
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.reduce.reduce import reduce_finding
     from tilewright.driver.rules.catalog import codes_named
@@ -56,14 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
     interpretations_of(arguments.isa)
     require_writable((arguments.output,), (arguments.path, arguments.launch))
     launch = read_launch_file(arguments.launch) if arguments.launch else None
-    from_input = arguments.path == "-"
-    text = decode_text(sys.stdin.buffer.read(), "standard input") if from_input else read_text(arguments.path)
+    text, file = read_given(arguments.path)
     begin = time.monotonic()
     with Progress() as progress:
         progress.step(f"reducing {arguments.path}")
         found = reduce_finding(
             text,
-            "<stdin>" if from_input else arguments.path,
+            file,
             arguments.code,
             launch=launch,
             isa=arguments.isa,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from dataclasses import replace
 from io import BytesIO
@@ -28,7 +27,7 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     from tilewright.cli.terminal.files import require_writable, write_files
     from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.check.finding_filter import finding_filter
-    from tilewright.driver.check.text_file import decode_text, read_text
+    from tilewright.driver.check.text_file import read_given
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.rules.isa import interpretations_of, with_contested
     from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu, run_on_machine
@@ -36,7 +35,7 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     path = str(arguments.bundle)
     text, file = "", path
     if path != "-":
-        text = read_text(path)  # a file that is not there is the mistake to name, not its launch
+        text, file = read_given(path)  # a file that is not there is the mistake to name, not its launch
     if not arguments.launch:
         raise TilewrightError(
             f"how {path} is launched is not known", remedy="give --launch launch.json (docs/launch-file.md)"
@@ -47,7 +46,7 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     require_writable((arguments.outputs,), (path, arguments.launch, arguments.inputs))
     launch = read_launch_file(arguments.launch)
     if path == "-":
-        text, file = decode_text(sys.stdin.buffer.read(), "standard input"), "<stdin>"
+        text, file = read_given(path)
     given = read_arrays(arguments.inputs) if arguments.inputs else {}
     arrays = buffers_for(launch, given, arguments.inputs or "no file")
     begin = time.perf_counter()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import importlib.util
 import os
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-import tilewright
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import Range
 from tilewright.base.span import Span
@@ -20,14 +18,11 @@ from tilewright.frontends.tile.kernel import Kernel, nearest_name
 
 _Named = TypeVar("_Named")
 
-_PACKAGE = Path(tilewright.__file__).parent
-
 
 def load_kernel(reference: str) -> Kernel:
     """The kernel that FILE.py:KERNEL names. The file is executed, as Python does on import.
 
-    Raises TilewrightError: no such file, the file does not run, no such kernel. Tracing the kernel returned raises it
-    too, at the author's line, where the author's code raises something else.
+    Raises TilewrightError: no such file, the file does not run, no such kernel.
     """
     return load_kernel_or(reference, Kernel)
 
@@ -45,7 +40,7 @@ def load_kernel_or(reference: str, other: type[_Named]) -> Kernel | _Named:
             raise TilewrightError(f"{name} in {file} is no kernel", remedy="decorate it with @tw.kernel")
         hint = nearest_name(name, kernels) if kernels else "declare one with @tw.kernel"
         raise TilewrightError(f"{file} declares no kernel {name}", remedy=hint)
-    return _guarded(kernels[name])
+    return kernels[name]
 
 
 def load_kernels(file: str) -> dict[str, Kernel]:
@@ -53,7 +48,7 @@ def load_kernels(file: str) -> dict[str, Kernel]:
     kernels = _kernels_of(_executed(file, file, "all"))
     if not kernels:
         raise TilewrightError(f"{file} declares no kernel", remedy="declare one with @tw.kernel")
-    return {name: _guarded(kernel) for name, kernel in kernels.items()}
+    return kernels
 
 
 def _kernels_of(module: Mapping[str, object]) -> dict[str, Kernel]:
@@ -82,7 +77,8 @@ def _executed(reference: str, file: str, name: str) -> dict[str, object]:
     sys.modules[specification.name] = module
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        specification.loader.exec_module(module)
+        with contextlib.redirect_stdout(sys.stderr):  # a report is not what the author's module prints
+            specification.loader.exec_module(module)
     except TilewrightError:
         raise
     except SyntaxError as error:
@@ -93,24 +89,6 @@ def _executed(reference: str, file: str, name: str) -> dict[str, object]:
     finally:
         sys.path.pop(0)
     return vars(module)
-
-
-def _guarded(kernel: Kernel) -> Kernel:
-    """The kernel, with errors of its author's code as one message; errors of the compiler's code stay what they are."""
-
-    @functools.wraps(kernel.function)
-    def function(*tensors: object) -> object:
-        try:
-            return kernel.function(*tensors)
-        except TilewrightError:
-            raise
-        except (Exception, SystemExit) as error:
-            innermost = traceback.extract_tb(error.__traceback__)[-1].filename
-            if Path(innermost).is_relative_to(_PACKAGE):
-                raise
-            raise _authors_error(error, kernel.file) from error
-
-    return replace(kernel, function=function)
 
 
 def _authors_error(error: BaseException, file: str) -> TilewrightError:

@@ -243,7 +243,9 @@ class CascadeDecisions:
     each of the consumers' threads that may wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over
     a tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`). tile_order:
     of `ir.tile.order`. computed: 1 if the operand with the rows of a walk that only sums is computed in registers, slot
-    by slot."""
+    by slot. asserts: 1 if the kernel asserts at run time what it does to tensor memory. sum_slots: of tensor memory,
+    for what a role of its own issues: a walk's sums where walks only sum, else the products of an iteration that
+    `issued` names by number; then a slot has issued_columns columns, beside the consumers' parts."""
 
     row: str
     column: str
@@ -304,6 +306,14 @@ class CascadeDecisions:
     steps: tuple[int, int] = (0, 0)
     tile_order: str = "grouped"
     computed: int = 0
+    asserts: int = 0
+    issued: tuple[int, ...] = ()
+    issued_columns: int = 0
+
+    @property
+    def sums_alone(self) -> bool:
+        """Whether walks only sum, into slots of tensor memory."""
+        return self.sum_slots > 0 and not self.issued
 
     @property
     def row_step(self) -> int:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from tilewright.layout.layout_text import parse_layout, parse_nested
     from tilewright.layout.linear.hierarchy import Hierarchy
     from tilewright.layout.linear.maps import LinearLayout, linear_layout
-    from tilewright.layout.linear.wreath import Wreath
     from tilewright.layout.pieces.piecewise import Piecewise
     from tilewright.layout.swizzle import Swizzle
 
@@ -56,7 +55,6 @@ _HOMES = {
     "NotExpressible": "tilewright.layout.answer",
     "Piecewise": "tilewright.layout.pieces.piecewise",
     "Swizzle": "tilewright.layout.swizzle",
-    "Wreath": "tilewright.layout.linear.wreath",
     "blocked_product": "tilewright.layout.division",
     "canonical": "tilewright.layout.coalescing",
     "coalesce": "tilewright.layout.coalescing",
@@ -101,7 +99,6 @@ __all__ = [
     "NotExpressible",
     "Piecewise",
     "Swizzle",
-    "Wreath",
     "blocked_product",
     "canonical",
     "coalesce",

@@ -28,15 +28,12 @@ from tilewright.layout.answer import NotDecided, NotExpressible, Refusal
 from tilewright.layout.coalescing import canonical, merged, swizzled
 from tilewright.layout.composition_by_values import by_values, filled
 from tilewright.layout.layout import Layout, joined, made
-from tilewright.layout.nested import Integer, Nested
+from tilewright.layout.nested import Nested
 from tilewright.layout.swizzle import Swizzle
 from tilewright.layout.symbolic_composition import never_negative, symbolic_runs
 
 Tiler = Layout | int | None | tuple["Tiler", ...]
 """A layout for the whole, its size, or one tiler for each part; None leaves a part as it is."""
-
-Runs = list[tuple[Integer, Integer]]
-"""(extent, stride) of the leaves that one leaf splits into."""
 
 
 def compose(left: Layout, right: Tiler, *, extend: bool = False) -> Layout | Refusal:

@@ -161,20 +161,6 @@ def congruent(left: Nested, right: Nested) -> bool:
     return not isinstance(left, tuple) and not isinstance(right, tuple)
 
 
-def weakly_congruent(coarse: Nested, fine: Nested) -> bool:
-    """Whether `fine` has, wherever `coarse` has an integer, an integer or a tuple, and elsewhere the same tuples."""
-    if not isinstance(coarse, tuple):
-        return True
-    return isinstance(fine, tuple) and len(coarse) == len(fine) and all(map(weakly_congruent, coarse, fine))
-
-
-def compatible(coarse: Nested, fine: Nested) -> bool:
-    """Whether every coordinate of the shape `coarse` is one of the shape `fine`: weakly congruent with equal sizes."""
-    if not isinstance(coarse, tuple):
-        return product(fine) == coarse
-    return isinstance(fine, tuple) and len(coarse) == len(fine) and all(map(compatible, coarse, fine))
-
-
 def unflatten(values: Iterable[Nested], profile: Nested) -> Nested:
     """The values in the place of the leaves of `profile`, which has as many. Raises TilewrightError otherwise."""
     given = iter(values)

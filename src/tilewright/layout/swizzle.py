@@ -12,14 +12,11 @@ Checked by tests/layout/test_layout.py and tests/layout/test_composition.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 from tilewright.base.error import TilewrightError
 
 _MOST_BITS = 62
 """So that every index that a swizzle changes fits a signed machine word."""
-
-Index = TypeVar("Index")
 
 
 @dataclass(frozen=True, slots=True)

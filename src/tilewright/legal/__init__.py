@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.layout.numbers.condition_parser import parse_expression, parse_where
-    from tilewright.legal.bank.box_banks import bank_conflict_ways
     from tilewright.legal.descriptor.operand_feed import Feeds, tma_feeds_mma
     from tilewright.legal.descriptor.shared_operand import (
         OperandDescriptor,
@@ -34,14 +33,14 @@ if TYPE_CHECKING:
     from tilewright.legal.plan.repairs import repair
     from tilewright.legal.plan.want import Want
     from tilewright.legal.symbolic.guard import Guard
-    from tilewright.legal.symbolic.symbolic import SymbolicFinding, SymbolicLegality, decide_fields, prove
+    from tilewright.legal.symbolic.symbolic import SymbolicFinding, SymbolicLegality, prove
     from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
     from tilewright.legal.tensor_map.conflicts import Conflict
     from tilewright.legal.tensor_map.copy_check import CopyLegality, check_copy
     from tilewright.legal.tensor_map.im2col_map import Im2colMap, Im2colWideMap
     from tilewright.legal.tensor_map.im2col_rules import im2col_rules, im2col_wide_rules
     from tilewright.legal.tensor_map.legality import Legality, check
-    from tilewright.legal.tensor_map.loaded_tile import DestinationPhase, destination_phase, loaded_layout
+    from tilewright.legal.tensor_map.loaded_tile import loaded_layout
     from tilewright.legal.tensor_map.rows import check_im2col_rows, check_rows
     from tilewright.legal.tensor_map.rule import Fields, Rule
     from tilewright.legal.tensor_map.tensor_map import TensorMap
@@ -55,7 +54,6 @@ _HOMES = {
     "Conflict": "tilewright.legal.tensor_map.conflicts",
     "Cost": "tilewright.legal.plan.costs",
     "DecodedMap": "tilewright.legal.tensor_map.tensor_map_format",
-    "DestinationPhase": "tilewright.legal.tensor_map.loaded_tile",
     "Dim": "tilewright.legal.symbolic.symbolic_map",
     "Engines": "tilewright.legal.plan.engines",
     "Feeds": "tilewright.legal.descriptor.operand_feed",
@@ -76,16 +74,13 @@ _HOMES = {
     "TensorMap": "tilewright.legal.tensor_map.tensor_map",
     "Violation": "tilewright.legal.tensor_map.violation",
     "Want": "tilewright.legal.plan.want",
-    "bank_conflict_ways": "tilewright.legal.bank.box_banks",
     "check": "tilewright.legal.tensor_map.legality",
     "check_im2col_rows": "tilewright.legal.tensor_map.rows",
     "check_rows": "tilewright.legal.tensor_map.rows",
-    "decide_fields": "tilewright.legal.symbolic.symbolic",
     "decode_map": "tilewright.legal.tensor_map.tensor_map_format",
     "decode_tcgen05": "tilewright.legal.descriptor.shared_operand",
     "decode_wgmma": "tilewright.legal.descriptor.shared_operand",
     "descriptor_for": "tilewright.legal.descriptor.shared_operand_fit",
-    "destination_phase": "tilewright.legal.tensor_map.loaded_tile",
     "encode_map": "tilewright.legal.tensor_map.tensor_map_format",
     "encode_tcgen05": "tilewright.legal.descriptor.shared_operand",
     "encode_wgmma": "tilewright.legal.descriptor.shared_operand",
@@ -108,7 +103,6 @@ __all__ = [
     "CopyLegality",
     "Cost",
     "DecodedMap",
-    "DestinationPhase",
     "Dim",
     "Engines",
     "Feeds",
@@ -129,17 +123,14 @@ __all__ = [
     "TensorMap",
     "Violation",
     "Want",
-    "bank_conflict_ways",
     "check",
     "check_copy",
     "check_im2col_rows",
     "check_rows",
-    "decide_fields",
     "decode_map",
     "decode_tcgen05",
     "decode_wgmma",
     "descriptor_for",
-    "destination_phase",
     "encode_map",
     "encode_tcgen05",
     "encode_wgmma",

@@ -31,6 +31,8 @@ BUNDLE_FORMAT = 1
 _MANIFEST, _PTX, _CUBIN = "manifest.json", "kernel.ptx", "kernel.cubin"
 _COMMENT = b"tilewright bundle "
 _REBUILD = "compile the program again"
+_BYTES_MAX = 256 << 20
+"""No kernel is as large, and a device may never end."""
 _MEMBER_LIMIT_BYTES = 1 << 30
 # A fixed date makes equal bundles equal files.
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
@@ -126,9 +128,12 @@ def load(path: str | os.PathLike[str]) -> Bundle:
     """
     source = Path(path)
     try:
-        content = source.read_bytes()
+        with source.open("rb") as stream:
+            content = stream.read(_BYTES_MAX + 1)
     except OSError as error:
         raise TilewrightError(f"cannot read {source}: {error.strerror}", remedy="name a .twb file") from error
+    if len(content) > _BYTES_MAX:
+        raise TilewrightError(f"{source} has more than {_BYTES_MAX >> 20} MiB", remedy="name a .twb file")
     return from_bytes(content, name=str(source))
 
 

@@ -12,11 +12,10 @@ enumeration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.base.error import TilewrightError
 from tilewright.base.extra import MissingExtra
 from tilewright.layout import nested
 from tilewright.layout.answer import NotDecided, NotExpressible
@@ -37,7 +36,7 @@ from tilewright.layout.linear.maps import LinearLayout
 from tilewright.layout.nested import Integer
 from tilewright.layout.numbers.integer_expression import IntegerExpression, Quotient, Remainder
 from tilewright.layout.numbers.integer_fact import ANY, IntegerFact
-from tilewright.layout.pieces.piecewise import MOST_PIECES, Piece, Piecewise
+from tilewright.layout.pieces.piecewise import Piecewise
 from tilewright.layout.swizzle import Swizzle
 from tilewright.solve.bounded import Effort
 from tilewright.solve.installed import solver
@@ -105,38 +104,6 @@ def equal(left: AnyLayout, right: AnyLayout, facts: Facts = NO_FACTS, effort: Ef
             return found if isinstance(decided, NotDecided) and not decided.would_decide else decided
         return _by_relation(one, other, facts, effort, on_digits=False)
     return _by_relation(left, right, facts, effort, on_digits=False)
-
-
-def piecewise_of_relation(
-    text: str, extents: tuple[int, ...], effort: Effort = ONE_SECOND
-) -> Piecewise | NotExpressible | NotDecided:
-    """The pieces of a relation given in isl's syntax, `{ [i, j] -> [v] : ... }`.
-
-    extents: of the domain's coordinates; what lies outside is left out. Domain: relations without symbols that give a
-    point one image at most, affine without divisions on pieces that are boxes. Raises TilewrightError for a text that
-    isl does not read, MissingExtra where islpy is not installed.
-    """
-    library = solver("islpy")
-    context: Any = library.Context()
-    context.set_max_operations(effort.set_operations)
-    try:
-        relation: Any = library.Map.read_from_str(context, text)
-    except library.Error as error:
-        raise TilewrightError(f"no relation: {text}", remedy="write it as { [i, j] -> [v] : i < 4 }") from error
-    if relation.dim(library.dim_type.param):
-        return NotExpressible("the relation has symbols")
-    rank, outputs = relation.dim(library.dim_type.in_), relation.dim(library.dim_type.out)
-    if rank != len(extents):
-        raise TilewrightError(f"the relation has {rank} coordinates, and {len(extents)} extents were given")
-    names = ", ".join(f"i{at}" for at in range(rank))
-    within = " and ".join(f"0 <= i{at} < {extent}" for at, extent in enumerate(extents)) or "true"
-    try:
-        relation = relation.intersect_domain(library.Set.read_from_str(context, f"{{ [{names}] : {within} }}"))
-        if not relation.is_single_valued():
-            return NotExpressible("a point has several images")
-        return _pieces_of(library, relation, extents, outputs)
-    except library.Error as error:
-        return _limit(library, error, effort)
 
 
 class _NotLinear(Exception):
@@ -338,48 +305,6 @@ def _confirmed(left: AnyLayout, right: AnyLayout, index: int, sizes: dict[str, i
 
 def _same_shape(left: Layout, right: Layout) -> bool:
     return nested.flatten(left.shape) == nested.flatten(right.shape)
-
-
-def _pieces_of(
-    library: Any, relation: Any, extents: tuple[int, ...], outputs: int
-) -> Piecewise | NotExpressible | NotDecided:
-    function: Any = library.PwMultiAff.from_map(relation).coalesce()
-    found: list[Piece] = []
-    refused: list[NotExpressible | NotDecided] = []
-
-    def take(domain: Any, image: Any) -> None:
-        forms: list[tuple[tuple[int, ...], int]] = []
-        for at in range(outputs):
-            form: Any = image.get_aff(at)
-            if form.dim(library.dim_type.div) and any(
-                not form.get_coefficient_val(library.dim_type.div, each).is_zero()
-                for each in range(form.dim(library.dim_type.div))
-            ):
-                refused.append(NotExpressible(f"the image {form} divides"))
-                return
-            factors = [form.get_coefficient_val(library.dim_type.in_, axis).to_python() for axis in range(len(extents))]
-            forms.append((tuple(int(each) for each in factors), int(form.get_constant_val().to_python())))
-        matrix, offsets = tuple(row for row, _ in forms), tuple(offset for _, offset in forms)
-        boxed: Callable[[Any], None] = lambda part: take_box(part, matrix, offsets)  # noqa: E731
-        domain.make_disjoint().foreach_basic_set(boxed)
-
-    def take_box(part: Any, matrix: tuple[tuple[int, ...], ...], offsets: tuple[int, ...]) -> None:
-        region: Any = library.Set.from_basic_set(part)
-        box = tuple(
-            (int(region.dim_min_val(axis).to_python()), int(region.dim_max_val(axis).to_python()) + 1)
-            for axis in range(len(extents))
-        )
-        names = ", ".join(f"i{axis}" for axis in range(len(extents)))
-        within = " and ".join(f"{low} <= i{axis} < {high}" for axis, (low, high) in enumerate(box)) or "true"
-        if not library.Set.read_from_str(region.get_ctx(), f"{{ [{names}] : {within} }}").is_subset(region):
-            refused.append(NotExpressible(f"it is defined on {part}, which is no box"))
-        elif len(found) >= MOST_PIECES:
-            refused.append(NotDecided(f"more than {MOST_PIECES} pieces", "coarser pieces"))
-        else:
-            found.append(Piece(box, matrix, offsets))
-
-    function.foreach_piece(take)
-    return refused[0] if refused else Piecewise(extents, outputs, tuple(found))
 
 
 def _limit(library: Any, error: Exception, effort: Effort) -> NotDecided:

@@ -16,7 +16,7 @@ than double them is not begun) and a number of iterations. A bound that was reac
 (`layout.view.derivation`), replayed, and judged by `faults` in plain Python.
 
 What cannot be legal (`layout.view.row_starts`) is not searched. Not handled: what changes where the tensor stands
-(padding, copies: `layout.view.term`), several maps for one tensor, negative strides. Numbers whose products leave 62
+(padding, copies: `legal.plan`), several maps for one tensor, negative strides. Numbers whose products leave 62
 bits are refused with a note. Checked by tests/solve/test_saturate.py against plain search and exhaustive enumeration.
 """
 

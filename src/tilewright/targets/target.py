@@ -20,8 +20,11 @@ from tilewright.base.value import dataclass
 from tilewright.targets.schema import Fact, Facts, TargetTable, parse_table
 from tilewright.targets.sections import table_text
 
-TARGET_NAMES = ("sm_90a", "sm_100a")
-"""Architectures that PTX is compiled and checked for, in order of age."""
+TARGET_NAMES = ("sm_90a", "sm_100a", "sm_103a", "sm_120a")
+"""Architectures whose PTX is checked and run, in order of age."""
+
+COMPILED_TARGET_NAMES = TARGET_NAMES[:3]
+"""Those of them that programs are compiled for: their tables say what a product is, and what it takes."""
 
 _ARCHITECTURE = re.compile(r"sm_(\d+)[af]?")
 
@@ -41,10 +44,10 @@ class Target:
         """The row `key` (such as `tensor_map.rank_max`). Raises TilewrightError where this target states none."""
         found = self.facts.get(key)
         if found is None:
-            near = get_close_matches(key, self.facts, n=1)
-            raise TilewrightError(
-                f"{self.name} states no fact {key!r}", remedy=f"did you mean {near[0]!r}?" if near else ""
-            )
+            stated = [name for name in BANK_TARGET_NAMES if name != self.name and key in target(name).facts]
+            near = [] if stated else get_close_matches(key, self.facts, n=1)
+            remedy = f"choose {' or '.join(stated)}" if stated else f"did you mean {near[0]!r}?" if near else ""
+            raise TilewrightError(f"{self.name} states no fact {key!r}", remedy=remedy)
         return found
 
     def limit(self, key: str) -> int:
@@ -89,15 +92,14 @@ def target(name: str) -> Target:
 def nearest_target(name: str) -> Target | None:
     """The table with whose limits text for `name` (such as `sm_103f`) is read; None where there is none.
 
-    Text that names no architecture is read as text for the oldest.
+    Of several that say so it is the one of fewest architectures. Text that names none is read as text for the oldest.
     """
     found = _ARCHITECTURE.fullmatch(name or "sm_0")
     if found is None:
         return None
-    for each in map(_read, TARGET_NAMES):
-        if each.architectures is not None and each.architectures[0] <= int(found[1]) <= each.architectures[1]:
-            return target(each.name)
-    return None
+    tables = [(each.architectures, each.name) for each in map(_read, TARGET_NAMES) if each.architectures is not None]
+    fitting = [(last - first, name) for (first, last), name in tables if first <= int(found[1]) <= last]
+    return target(min(fitting)[1]) if fitting else None
 
 
 def inherit(inherited: Facts, table: TargetTable) -> Facts:

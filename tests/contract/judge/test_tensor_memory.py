@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from event_stream import at
 from judged_stream import BAR, PAIR, PEER, TILE, W, access, arrive, cluster_sync, codes, end, ends, init, sync, wait
 
@@ -15,7 +18,7 @@ from tilewright.machine.core import event as ev
 
 MMA, EPILOGUE = W[0], W[1]
 WHOLE = ev.TensorBlock(0, 0, 128, 0, 64)
-BEFORE = {w: ev.TensorMemoryFence(w, "before", at(90)) for w in W}
+BEFORE = {w: ev.TensorMemoryFence(w, "before", at(90)) for w in (*W, PEER[0])}
 AFTER = {w: ev.TensorMemoryFence(w, "after", at(91)) for w in W}
 PROXY = ev.ProxyFence(W[1], "shared", at(12))
 WIDE = Launch("k", (2, 1, 1), (64, 1, 1), (), (2, 1, 1))
@@ -259,6 +262,34 @@ def test_a_pair_deallocates_after_both_are_done() -> None:
     last = [free(W[0], 0, 2), *cluster_sync(warps), free(PEER[0], 1, 2), *ends(*warps)]
     assert codes([*both, *use, *last], PAIR) == {"TC103"}
     assert codes([*both, *use, *cluster_sync(warps), *last], PAIR) == set()
+
+
+@pytest.mark.parametrize("kind", ["ld", "st"])
+@pytest.mark.parametrize(
+    ("release", "acquire", "relaxed"),
+    [("cluster", "cluster", False), ("cluster", "cluster", True), ("cta", "cluster", False), ("cluster", "cta", False),
+     ("cta", "cta", True)],
+)  # fmt: skip
+def test_what_a_peer_did_with_its_columns_is_told_at_the_scope_of_the_cluster(
+    release: str, acquire: str, relaxed: bool, kind: str
+) -> None:
+    warps = (W[0], PEER[0])
+    peers = ev.TensorBlock(1, 0, 128, 0, 64)
+    init_fence = ev.MemoryFence(W[0], "mbarrier_init", "cluster", at(2))
+    both = [init(), init(address=BAR + 8), init_fence, *cluster_sync(warps), *alloc(W[0], 0, 2), *alloc(PEER[0], 1, 2)]
+    use = [*stored(PEER[0], peers)]
+    if kind == "ld":
+        use += [issue(PEER[0], 0, "ld", 20, reads=(peers,)), ev.TensorMemoryWait(PEER[0], "ld", at(21))]
+    told = replace(arrive(PEER[0], 0, 23, relaxed=relaxed), scope=release)
+    heard = replace(wait(W[0], 0, 24, relaxed=relaxed), scope=acquire)
+    product = [issue(W[0], 1, "mma", 26, writes=(WHOLE, peers), group=2), commit(0, 2, 27, group=2)]
+    product = [replace(event, barriers=((0, BAR + 8),)) if index else event for index, event in enumerate(product)]
+    done = [ev.CommitArrive(0, 0, BAR + 8, 0, at(27)), replace(end(0), address=BAR + 8)]
+    done += [replace(wait(W[0], 0, 28), address=BAR + 8), AFTER[W[0]], *cluster_sync(warps), *ends(*warps)]
+    events = [*both, *use, BEFORE[PEER[0]], told, end(0), heard, AFTER[W[0]], *product, *done]
+    wide = (release, acquire) == ("cluster", "cluster")
+    assert codes(events, PAIR) == (set() if wide else {"CL104"})
+    assert review(events, PAIR) == (set() if wide else {"CL104"})
 
 
 def test_registers_of_a_load_before_its_wait() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import IntAttr
 
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate.array_parts import ArrayView
+from tilewright.contract.typestate.places.array_parts import ArrayView
 from tilewright.contract.typestate.token import Index
 from tilewright.contract.typestate.typestate import judge
 from tilewright.ir.ac import operations as ac

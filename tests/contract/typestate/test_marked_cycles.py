@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.contract.typestate.marked_graph import Arc, Tokens, cycle_without_token
+from tilewright.contract.typestate.cycles.marked_graph import Arc, Tokens, cycle_without_token
+from tilewright.contract.typestate.cycles.symbolic_cycles import SymbolicArc, all_hold_tokens
 from tilewright.contract.typestate.polynomial import Polynomial, variable
-from tilewright.contract.typestate.symbolic_cycles import SymbolicArc, all_hold_tokens
 
 NODES = 4
 LEVELS = 2

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.typestate.staged_places import Chunk, Elsewhere, NotUnderstood, judge_plan
+from tilewright.contract.typestate.places.staged_places import Chunk, Elsewhere, NotUnderstood, judge_plan
 from tilewright.contract.typestate.typestate import verify
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import exchange_of, to_attribute

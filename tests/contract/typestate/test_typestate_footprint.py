@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.contract.typestate.finding import Findings, ordinal_places
-from tilewright.contract.typestate.footprint import box_extent_bytes, box_ranges, merged, operand_ranges, overlap, size
+from tilewright.contract.typestate.places.footprint import (
+    box_extent_bytes,
+    box_ranges,
+    merged,
+    operand_ranges,
+    overlap,
+    size,
+)
 from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES, read_kernel
 from tilewright.ir.ac import operations as ac
 from tilewright.targets import target

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import test as unknown_dialect
 
-from tilewright.contract.typestate.store_places import may_alias, may_wrap, overlap_reason
+from tilewright.contract.typestate.places.store_places import may_alias, may_wrap, overlap_reason
 from tilewright.contract.typestate.summary import StorePlace
 from tilewright.contract.typestate.token import UNIT, Index
 

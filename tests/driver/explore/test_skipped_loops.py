@@ -46,6 +46,7 @@ def test_an_iteration_that_was_taken_out_of_the_loop_changes_nothing() -> None:
 
 def test_a_branch_around_something_else_as_well_is_no_guard() -> None:
     assert _guards(before="bar.arrive 2, 64;") == {}
+    assert _guards(before="bar.sync 2;") == {}
     assert _guards(behind="bar.arrive 2, 64;") == {}
 
 

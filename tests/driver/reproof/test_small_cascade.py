@@ -103,3 +103,15 @@ def test_one_of_two_clusters_takes_another_tile_where_an_axis_has_one_alone(m: i
     small = decisions_of(instance.attributes["decisions"])
     tiles = -(-instance.extents[small.row] // 64) * -(-instance.extents[small.column] // 16)
     assert tiles > small.ctas // split > 1
+
+
+def test_streamed_tiles_that_are_not_full_have_full_ones_beside_them():
+    """Else products of whatever rows only a full tile has may be left out: the last one has 4 of 128 here."""
+    wanted = Wanted(tile=(128, 136), turns=True, stream_k=True)
+    options = {"dims": {"M": 4100, "N": 4104, "K": 4104}, "wanted": wanted}
+    (part,) = compile_kernel(matmul_kernel, **options, rerun=False, assembled=False).parts
+    instance = the_program(small_instance(part.module))
+    small = decisions_of(instance.attributes["decisions"])
+    assert small.stream is not None
+    assert (instance.extents[small.row] % small.row_step, instance.extents[small.column] % small.column_step) == (4, 24)
+    assert instance.extents[small.row] > small.row_step and instance.extents[small.column] > small.column_step

@@ -149,3 +149,11 @@ def test_a_text_that_copies_something_else_is_another_text() -> None:
     )
     for pattern, by in edits:
         assert codes(reprove(module, replaced(pattern, by)(text), "sm_90a", "rows")) == {"LV090"}
+
+
+def test_extents_of_any_size_are_no_work() -> None:
+    """Of a trillion rows not each is looked at."""
+    extents = {"M": 1 << 40, "N": 24}
+    found, ctas = runs_instance(ElementwiseDecisions(660, 256, (), run=8), [("M", "N")], extents)
+    runs = found["M"] * 3
+    assert found["N"] == 24 and found["M"] > 0 and runs < 4 * 2 * 2 * ctas * 256

@@ -1,4 +1,3 @@
-# ruff: noqa: F821, E741  (axis names are quoted in annotations; O is the output)
 """Tables in the proof of the text: what they hold, and texts in which they decide more than where is read."""
 
 import re
@@ -6,8 +5,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tests.paged_programs import embedded, paged
 
-import tilewright as tw
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.reproof.reproof import replay_plan
@@ -20,25 +19,6 @@ from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted
-
-
-@tw.kernel
-def paged(
-    Q: tw.Tensor["H", "Q", "E"],
-    K: tw.Tensor["P", "S", "E"],
-    V: tw.Tensor["P", "S", "F"],
-    table: tw.Tensor["H", "T/16", tw.i32],
-    O: tw.Tensor["H", "Q", "F"],
-):
-    h, q, t, e, f = tw.axes("H Q T E F")
-    s = tw.dot(Q[h, q, e], K[table[h, t // 16], t % 16, e], over=e)
-    O[h, q, f] = tw.dot(tw.softmax(s, over=t), V[table[h, t // 16], t % 16, f], over=t)
-
-
-@tw.kernel
-def embedded(x: tw.Tensor["R", "N"], ids: tw.Tensor["M", tw.i32], y: tw.Tensor["M", "N"]):
-    i, j = tw.axes("M N")
-    y[i, j] = x[ids[i], j]
 
 
 @cache

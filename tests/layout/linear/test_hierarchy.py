@@ -15,13 +15,11 @@ from tilewright.layout.linear.hierarchy import (
     Level,
     Mode,
     coordinates,
-    crossings,
     hierarchy,
     hierarchy_of,
     linear_of,
-    outermost_moved,
 )
-from tilewright.layout.linear.maps import LinearLayout, linear_layout
+from tilewright.layout.linear.maps import LinearLayout
 
 
 @st.composite
@@ -95,23 +93,6 @@ def test_by_addition_exactly_where_it_can_be(layout: LinearLayout) -> None:
     if isinstance(added, Hierarchy):
         assert _graph(added) == _graph(layout)
         assert linear_of(added) == layout
-
-
-def test_what_a_conversion_moves() -> None:
-    order = ("register", "lane", "warp")
-    swap = linear_layout({"register": [(0, 1, 0)], "lane": [(1, 0, 0), (0, 2, 0)], "warp": [(0, 0, 1)]}, list(order))
-    assert outermost_moved(swap, order) == "lane"
-    assert crossings(swap) == {
-        "register": frozenset({"lane"}), "lane": frozenset({"register", "lane"}), "warp": frozenset({"warp"})
-    }  # fmt: skip
-    within = linear_layout({"register": [(2, 0), (1, 0)], "lane": [(0, 1)]}, ["register", "lane"])
-    assert outermost_moved(within, order) == "register"
-    stays = linear_layout({"register": [(1, 0)], "lane": [(0, 1)]}, ["register", "lane"])
-    assert outermost_moved(stays, order) is None
-    fed = linear_layout({"register": [(1, 0)], "lane": [(1, 1)]}, ["register", "lane"])
-    assert outermost_moved(fed, order) == "register"
-    gathered = linear_layout({"register": [1], "warp": [2]}, ["register"])
-    assert outermost_moved(gathered, order) == "warp"
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.answer import NotExpressible
 from tilewright.layout.layout import Layout
 from tilewright.layout.linear.hierarchy import Hierarchy, Level, Mode, coordinates, hierarchy
-from tilewright.layout.linear.hierarchy_layout import hierarchy_of_layout, layout_of
-from tilewright.layout.swizzle import Swizzle
+from tilewright.layout.linear.hierarchy_layout import layout_of
 
 
 @st.composite
@@ -31,16 +28,6 @@ def _values(given: Hierarchy, strides: dict[str, int]) -> list[int]:
     return np.asarray(total).transpose().reshape(-1).tolist()
 
 
-@given(hierarchies())
-def test_every_hierarchy_is_a_layout(given: Hierarchy) -> None:
-    strides = {"x": 1, "y": 256}
-    layout = layout_of(given, strides)
-    assert layout.offsets().tolist() == _values(given, strides)
-    back = hierarchy_of_layout(layout, ["register", "lane", "warp"])
-    assert isinstance(back, Hierarchy)
-    assert _values(back, {"offset": 1}) == layout.offsets().tolist()
-
-
 def test_the_accumulator_of_wgmma_in_the_words_of_cute() -> None:
     given = hierarchy(
         {"value": [(2, {"column": 1}), (2, {"row": 8}), (3, {"column": 8})],
@@ -50,11 +37,5 @@ def test_the_accumulator_of_wgmma_in_the_words_of_cute() -> None:
 
 
 def test_what_a_hierarchy_does_not_have() -> None:
-    assert isinstance(hierarchy_of_layout(Layout((4, 8), (8, 1), 0, Swizzle(1, 0, 3)), ["a", "b"]), NotExpressible)
-    assert isinstance(hierarchy_of_layout(Layout(4, -1), ["a"]), NotExpressible)
-    flip = hierarchy_of_layout(Layout(100, -1, 99), ["a"])
-    assert isinstance(flip, Hierarchy) and [flip(a=each)["offset"] for each in (0, 99)] == [99, 0]
-    with pytest.raises(TilewrightError, match="names for"):
-        hierarchy_of_layout(Layout((4, 8)), ["a"])
     with pytest.raises(TilewrightError, match="strides for"):
         layout_of(hierarchy({"a": [(2, {"x": 1})]}, {"x": 2}), {"y": 1})

@@ -16,9 +16,7 @@ from tilewright.layout.numbers.integer_fact import (
     as_fact,
     equal,
     join,
-    maximum,
     meet,
-    minimum,
 )
 
 WINDOW = range(-40, 41)
@@ -75,15 +73,6 @@ def test_plain_integers_stand_on_either_side(apply: Callable[..., object]) -> No
             for result, exact in ((apply(fact, other), apply(value, other)), (apply(other, fact), apply(other, value))):
                 assert isinstance(result, IntegerFact) and isinstance(exact, int)
                 assert exact in result
-
-
-@given(facts(), facts())
-def test_minimum_and_maximum_cover_their_members(left: IntegerFact, right: IntegerFact) -> None:
-    least, most = minimum(left, right), maximum(left, right)
-    for a in sample(left):
-        for b in sample(right):
-            assert min(a, b) in least
-            assert max(a, b) in most
 
 
 @given(facts(), st.integers(0, 5))

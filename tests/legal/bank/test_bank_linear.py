@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear.maps import linear_layout
 from tilewright.layout.swizzle import Swizzle
 from tilewright.legal.bank.access_kind import access_kind, lane_groups
 from tilewright.legal.bank.bank_linear import (
@@ -18,7 +17,6 @@ from tilewright.legal.bank.bank_linear import (
     affine_wavefronts,
     lane_count,
     layout_wavefronts,
-    linear_wavefronts,
     residues,
     swizzled,
 )
@@ -89,22 +87,6 @@ def test_affine_accesses(drawn: tuple[str, AffineAccess]) -> None:
 def test_swizzled_affine_accesses(drawn: tuple[str, AffineAccess]) -> None:
     name, access = drawn
     assert affine_wavefronts(access, name) == enumerated(access.kind, name, addresses_of(access))
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_linear_layouts_by_rank(data: st.DataObject) -> None:
-    name, kind = data.draw(st.sampled_from(KINDS))
-    width = access_kind(kind).lane_bytes
-    bits = lane_count(kind, target(name)).bit_length() - 1
-    images = st.one_of(st.integers(0, 255), st.sampled_from([0, 1, 2, 4, 8, 16, 32, 64]))
-    lanes = [data.draw(images) for _ in range(bits)]
-    loops = [data.draw(images) for _ in range(data.draw(st.integers(0, 3)))]
-    layout = linear_layout({"lane": lanes, "step": loops}, ["offset"])
-    places = [
-        layout(lane=lane, step=step)["offset"] * width for step in range(1 << len(loops)) for lane in range(1 << bits)
-    ]
-    assert linear_wavefronts(kind, layout, name, width) == enumerated(kind, name, places)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Placements of a tile: costs of whole spaces against enumeration, what is known to be best, what is no buffer."""
 
-from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -18,8 +17,6 @@ from tilewright.legal.bank.placement import (
     Digit,
     Engine,
     Placement,
-    RowXor,
-    as_row_xor,
     positions,
 )
 from tilewright.legal.bank.placement_space import placements
@@ -139,19 +136,6 @@ def test_a_tile_between_two_engines_stands_as_both_say() -> None:
     epilogue = BufferAccess("stmatrix.x4", LDMATRIX, (Digit(4, 16), Digit(4, 0, 32)))
     choice = choose_placement(Buffer(64, 128, (epilogue,), ("tma",)), "sm_90a")
     assert choice.conflict_free and choice.best.placement.family == "tma"
-
-
-def test_swizzles_that_read_rows_are_row_xors() -> None:
-    buffer = Buffer(64, 128, (BufferAccess("ldmatrix.x4", LDMATRIX),))
-    rows, columns = positions((Digit(64, 1), Digit(128, 0, 1)))
-    seen: list[RowXor] = []
-    for placement in placements(buffer, target("sm_90a")):
-        turn = as_row_xor(placement)
-        if turn is not None:
-            plain = replace(placement, swizzles=(), row_xor=turn)
-            assert (plain.addresses(rows, columns, buffer) == placement.addresses(rows, columns, buffer)).all()
-            seen.append(turn)
-    assert RowXor(16, 1, 8) in seen and RowXor(32, 2, 4) in seen
 
 
 def test_where_nothing_is_free_of_conflicts_the_best_is_proved_by_exhaustion() -> None:

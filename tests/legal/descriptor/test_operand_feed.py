@@ -19,7 +19,7 @@ from tilewright.legal.descriptor.operand_feed import tma_feeds_mma
 from tilewright.legal.descriptor.shared_operand import OperandDescriptor, depth_step, encode, instruction_of, layout_of
 from tilewright.legal.descriptor.shared_operand_fit import OperandFit, descriptor_for
 from tilewright.legal.tensor_map.im2col_map import Im2colMap
-from tilewright.legal.tensor_map.loaded_tile import destination_phase, loaded_layout
+from tilewright.legal.tensor_map.loaded_tile import loaded_layout
 from tilewright.legal.tensor_map.swizzle_code import operand_swizzles, row_bytes, swizzles
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.machine.copy.copy_engine import load_box
@@ -310,12 +310,3 @@ def test_why_not(map: TensorMap, descriptor: OperandDescriptor, options: dict[st
 def test_maps_that_are_not_judged(change: dict[str, Any], options: dict[str, Any], words: str) -> None:
     with pytest.raises(TilewrightError, match=words):
         tma_feeds_mma(replace(TILE, **change), READ, HOPPER, **({"major": "K", "destinations": (4096,)} | options))
-
-
-def test_the_phase_of_a_destination() -> None:
-    for address, swizzle, aligned, lines, alignment in (
-        (0, "128B", True, 0, 1024), (1024, "128B", True, 0, 1024), (1024 + 384, "128B", True, 3, 1024),
-        (640, "64B", True, 1, 512), (128, "32B", True, 1, 256), (64, "none", False, 0, 128),
-    ):  # fmt: skip
-        found = destination_phase(address, swizzle, HOPPER)
-        assert (found.aligned, found.phase_lines, found.alignment_bytes) == (aligned, lines, alignment)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.legal.descriptor.shared_operand import OperandDescriptor, field_problems
 from tilewright.legal.descriptor.tensor_core_descriptor import (
     InstructionDescriptor,
     SharedDescriptor,
     column_counts,
     decode_instruction,
     decode_shared,
-    encodable,
     encode_instruction,
     encode_shared,
     instruction_problems,
@@ -134,5 +134,9 @@ def test_column_counts() -> None:
     ],
 )
 def test_what_can_be_encoded(fields: SharedDescriptor, problems: int) -> None:
-    assert len(encodable(fields, BLACKWELL)) == problems
+    assert fields.layout is not None
+    written = OperandDescriptor(
+        fields.start_address, fields.leading_offset_bytes, fields.stride_offset_bytes, fields.layout, fields.base_offset
+    )
+    assert len(field_problems(replace(written, swizzle="128B"), BLACKWELL)) == problems
     assert (decode_shared(encode_shared(fields) & (1 << 64) - 1) == fields) == (not problems)

@@ -12,7 +12,6 @@ from tilewright.base.error import TilewrightError
 from tilewright.legal.plan.field_choice import (
     FieldChoice,
     NoChoice,
-    box_bytes_at_most,
     choose_fields,
     field_values,
     largest_box,
@@ -139,11 +138,6 @@ def test_the_largest_box(engine):
     free = {"swizzle": ("32B", "64B", "128B"), **{f"box[{i}]": range(1, 257) for i in range(3)}}
     found = choose_fields(map, free, device, costs=[largest_box(map, SHARED_BYTES)], engine=engine)
     assert isinstance(found, FieldChoice) and found.least and found.costs == (-SHARED_BYTES,)
-    found = choose_fields(
-        map, free, device, wants=[box_bytes_at_most(map, 1000)], costs=[largest_box(map, 1000)], engine=engine
-    )
-    # 1000 is no multiple of the 16 bytes of a row; 992 is.
-    assert isinstance(found, FieldChoice) and found.least and found.costs == (-992,)
 
 
 def test_an_open_field_without_values_is_named():

@@ -10,12 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from tests.legal.reading_places import WIDTH_BYTES, address_of
 
-from tilewright.legal.bank.box_banks import bank_conflict_ways
+from tilewright.legal.bank.banks import wavefronts
 from tilewright.legal.plan.box_choice import conflict_ways
 from tilewright.legal.plan.repair_plan import Repair
 from tilewright.legal.plan.repairs import repair
 from tilewright.legal.plan.want import Want
 from tilewright.legal.tensor_map.footprint import copy_bytes
+from tilewright.legal.tensor_map.swizzle_code import swizzled
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.machine import copy_box
 from tilewright.targets import target
@@ -116,6 +117,14 @@ def _rows(map: TensorMap, memory: NDArray[np.uint8], coords: tuple[int, ...]) ->
     return image.data[: prod(counts) * width].reshape(*counts[::-1], width)
 
 
+def _ways(map: TensorMap, pitch: int) -> int:
+    """Wavefronts of the worst eight rows of 16 bytes that `ldmatrix` reads of a box, whose rows stand `pitch` apart."""
+    groups = (np.arange(map.box[1]) * pitch).reshape(-1, 8)
+    first = [starts + place for starts in groups for place in range(0, map.box[0], 16)]
+    lanes = [[*swizzled(each, map.swizzle, HOPPER).tolist(), *[0] * 24] for each in first]
+    return max(wavefronts("ldmatrix.x1", lanes, HOPPER))
+
+
 @pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
 @pytest.mark.parametrize("inner", [16, 32, 48, 64, 128, 256])
 def test_bank_conflicts_and_footprints_are_those_of_the_box(inner: int, swizzle: str) -> None:
@@ -123,7 +132,7 @@ def test_bank_conflicts_and_footprints_are_those_of_the_box(inner: int, swizzle:
     if span and inner > span:
         return
     map = TensorMap("u8", (256, 64), (256,), (inner, 64), swizzle=swizzle)
-    assert conflict_ways(inner, span) == bank_conflict_ways(map, "ldmatrix", HOPPER)
+    assert conflict_ways(inner, span) == _ways(map, span or inner)
     bytes_of = copy_bytes(map, HOPPER)
     assert bytes_of is not None
     plan = repair(map, target="sm_90a")[0]

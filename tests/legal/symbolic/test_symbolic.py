@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.numbers.integer_expression import IntegerExpression
-from tilewright.layout.numbers.integer_fact import IntegerFact, Truth
-from tilewright.legal.symbolic.symbolic import decide_fields, prove
+from tilewright.legal.symbolic.symbolic import prove
 from tilewright.legal.symbolic.symbolic_map import Dim, Symbolic, SymbolicMap
-from tilewright.legal.tensor_map.rule import Fields
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.legal.tensor_map.tiled_rules import tiled_rules
 from tilewright.targets import target
@@ -146,38 +144,6 @@ def test_what_cannot_be_is_an_error() -> None:
     n = Dim("N", 1, 7)
     with pytest.raises(TilewrightError, match="no sizes satisfy"):
         prove(SymbolicMap("bf16", (n,), (), (8,), where="N % 8 == 0"), "sm_90a")
-
-
-def test_facts_alone_answer_quickly_and_soundly() -> None:
-    def fields(stride: IntegerFact | int, inner: IntegerFact | int = 64) -> Fields:
-        return Fields(9, 2, 0, (IntegerFact(8, 65536, 8), 64), (stride,), (inner, 128), (1, 1), 0, 3, 0, 0)
-
-    assert decide_fields(fields(IntegerFact(16, 2**20, 16)), SM_90A) is Truth.YES
-    assert decide_fields(fields(IntegerFact(16, 2**20, 8)), SM_90A) is Truth.MAYBE
-    assert decide_fields(fields(IntegerFact(8, 2**20, 16, 8)), SM_90A) is Truth.NO
-    assert decide_fields(fields(16, IntegerFact(65, 72, 8)), SM_90A) is Truth.NO
-    assert decide_fields(fields(16, IntegerFact(8, 72, 8)), SM_90A) is Truth.MAYBE
-
-
-@settings(max_examples=80, deadline=None)
-@given(maps())
-def test_facts_alone_never_contradict_enumeration(map: SymbolicMap) -> None:
-    def fact(value: Symbolic) -> IntegerFact | int:
-        return value if isinstance(value, int) else as_expression_of(value).fact(map.facts)
-
-    def facts(values: tuple[Symbolic, ...]) -> tuple[IntegerFact | int, ...]:
-        return tuple(fact(value) for value in values)
-
-    sample = map.at({size.name: members(size)[0] for size in map.sizes}).fields
-    given_fields = Fields(
-        sample.dtype, sample.rank, fact(map.address), facts(map.dims), facts(map.strides), facts(map.box),
-        facts(map.element_strides or ()), sample.interleave, sample.swizzle, sample.l2_promotion, sample.oob_fill,
-    )  # fmt: skip
-    answer = decide_fields(given_fields, SM_90A)
-    names = [size.name for size in map.sizes]
-    for values in product(*(members(size) for size in map.sizes)):
-        concrete = broken(map.at(dict(zip(names, values, strict=True))))
-        assert answer is Truth.MAYBE or (answer is Truth.NO) == bool(concrete)
 
 
 def as_expression_of(value: Symbolic) -> IntegerExpression:

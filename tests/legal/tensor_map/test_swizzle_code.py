@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import TensorMap as PlanMap
-from tilewright.legal.tensor_map.enumerations import SWIZZLES
 from tilewright.legal.tensor_map.swizzle_code import (
     code_of,
     operand_swizzles,
     period_bytes,
-    replace_codes,
     row_bytes,
     swizzle_of,
-    swizzle_of_replace,
     swizzled,
     swizzles,
 )
 from tilewright.machine.copy import swizzle as copy_engine
-from tilewright.machine.copy import tensor_map_bytes
 from tilewright.machine.tensor_core import wgmma as tensor_core
 from tilewright.machine.tensor_core.tensor_operand import read_descriptor
 from tilewright.targets import TARGET_NAMES, target
@@ -75,24 +67,13 @@ def test_tcgen05_numbers_are_those_that_the_machine_reads(code: int) -> None:
     assert read_descriptor(1 << 46 | code << 61).layout == swizzle_of(code, "tcgen05", BLACKWELL)
 
 
-@pytest.mark.parametrize("swizzle", SWIZZLES)
-def test_replace_numbers_are_those_of_the_machines_tensor_maps(swizzle: Any) -> None:
-    content = tensor_map_bytes.encode(PlanMap(Element.BF16, (64, 8), (128,), (8, 8), swizzle=swizzle), 0, HOPPER)
-    fields = tensor_map_bytes.decode(content)
-    assert fields is not None
-    assert (fields.swizzle, fields.atomicity) == replace_codes(swizzle, BLACKWELL)
-    assert swizzle_of_replace(fields.swizzle, fields.atomicity, BLACKWELL) == swizzle
-
-
 def test_what_a_target_lacks_is_an_error() -> None:
     for wrong in (
         lambda: code_of("128B_atom_32B", "wgmma", HOPPER),
         lambda: code_of("128B_atom_64B", "tcgen05", BLACKWELL),
         lambda: code_of("128B", "wgmma", BLACKWELL),
         lambda: swizzle_of(1, "tcgen05", HOPPER),
-        lambda: replace_codes("128B_atom_32B", HOPPER),
         lambda: swizzled(0, "128B_atom_64B", HOPPER),
     ):
         with pytest.raises(TilewrightError, match="has no"):
             wrong()
-    assert swizzle_of_replace(3, 1, HOPPER) is None and swizzle_of_replace(4, 0, BLACKWELL) is None

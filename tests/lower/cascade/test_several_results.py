@@ -83,7 +83,23 @@ def row_repeated(
     w[i, t] = most
 
 
-PROGRAMS = (two_sums, weights_stored, float_weights_stored, row_added, row_repeated, two_gradients)
+@tw.kernel
+def of_one_slot(
+    q: tw.Tensor["M", "E"],
+    k: tw.Tensor["T", "E"],
+    v: tw.Tensor["T", "F"],
+    o: tw.Tensor["M", "F"],
+    p: tw.Tensor["M", "F"],
+):
+    """Of two sums of one slot that consumers issue in order, the first settles in its own iteration, the second does
+    not."""
+    i, t, e, f = tw.axes("M T E F")
+    scores = tw.dot(q[i, e], k[t, e], over=e) * 0.2
+    o[i, f] = tw.dot(tw.relu(scores), v[t, f], over=t)
+    p[i, f] = tw.dot(tw.relu(scores) * scores, v[t, f], over=t)
+
+
+PROGRAMS = (two_sums, weights_stored, float_weights_stored, row_added, row_repeated, two_gradients, of_one_slot)
 
 
 @pytest.mark.sample(2)

@@ -18,7 +18,7 @@ ELEMENTS = {each.name: each.element or Element.BF16 for each in KERNEL.parameter
 
 
 def test_no_map_makes_a_mask_and_both_selections_are_passed_over() -> None:
-    lowered = lower(KERNEL, DIMS, ELEMENTS, wanted=Wanted(consumers=2, depth=64))
+    lowered = lower(KERNEL, DIMS, ELEMENTS, wanted=Wanted(consumers=2, depth=64, ordered=False))
     (kernel,) = lowered.kernels
     maps = [op for op in kernel.walk() if isinstance(op, FragmentMapOp)]
     assert not [op for op in maps if not op.inputs]

@@ -22,9 +22,10 @@ from tilewright.synth.decide import Wanted
 DIMS = {"M": 100, "T": 200, "E": 64, "F": 40}
 
 
-def made(kernel: Kernel) -> Lowered:
+def made(kernel: Kernel, *, ordered: bool = False) -> Lowered:
+    """ordered: whether sums run when an iteration ends."""
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
-    return lower(kernel, DIMS, elements, wanted=Wanted(consumers=2, depth=64))
+    return lower(kernel, DIMS, elements, wanted=Wanted(consumers=2, depth=64, ordered=ordered))
 
 
 def walk_of(ptx: str) -> str:
@@ -43,8 +44,9 @@ def none_stays(*_: object) -> None:
     """Every sum is moved."""
 
 
-def test_no_register_of_a_carried_sum_is_moved() -> None:
-    walk = walk_of(made(cascade_programs.two_gradients).ptx)
+@pytest.mark.parametrize("ordered", [False, True])
+def test_no_register_of_a_carried_sum_is_moved(ordered: bool) -> None:
+    walk = walk_of(made(cascade_programs.two_gradients, ordered=ordered).ptx)
     sums = sums_of(walk)
     assert len(sums) == (DIMS["E"] + DIMS["F"]) // 2
     assert not [line for line in walk.splitlines() if "mov.f32" in line and set(re.findall(r"%f\d+", line)) & sums]
@@ -60,8 +62,10 @@ def test_a_text_that_moves_them_computes_the_same(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(fragment_map, "carried_result", none_stays)
     moved = made(kernel)
     assert moved.ptx != stays.ptx
-    for name, values in run(moved, arrays).items():
-        np.testing.assert_array_equal(values, found[name])
+    running = made(kernel, ordered=True)
+    for other in (moved, running):
+        for name, values in run(other, arrays).items():
+            np.testing.assert_array_equal(values, found[name])
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
     expected = evaluate(trace(kernel, DIMS, elements), arrays, rounded=False)
     for name, values in found.items():
@@ -70,9 +74,10 @@ def test_a_text_that_moves_them_computes_the_same(monkeypatch: pytest.MonkeyPatc
         )
 
 
-def test_a_sum_that_threads_change_while_a_product_runs_is_not_proven() -> None:
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_sum_that_threads_change_while_a_product_runs_is_not_proven(ordered: bool) -> None:
     """Of the text: one register of an accumulator written behind the issue."""
-    lowered = made(cascade_programs.two_gradients)
+    lowered = made(cascade_programs.two_gradients, ordered=ordered)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "two_gradients"), Proven)
     walk = walk_of(lowered.ptx)
     register = min(sums_of(walk))
@@ -80,3 +85,14 @@ def test_a_sum_that_threads_change_while_a_product_runs_is_not_proven() -> None:
     spoiled = walk[:at] + f"\tmov.f32 {register}, 0f00000000;\n" + walk[at:]
     text = lowered.ptx.replace(walk, spoiled)
     assert not isinstance(reprove(lowered.module, text, "sm_90a", "two_gradients"), Proven)
+
+
+def test_a_text_that_gives_back_what_a_running_product_reads_is_not_proven() -> None:
+    """In order, an iteration waits for the products of the one before behind its own first product."""
+    lowered = made(cascade_programs.two_gradients, ordered=True)
+    walk, wait = walk_of(lowered.ptx), "\twgmma.wait_group.sync.aligned 1;\n"
+    first = walk.index(wait)
+    assert "mbarrier.arrive" in walk[first : walk.index("wgmma.mma_async", first)]
+    for edited in ("", wait.replace("1", "2")):
+        text = lowered.ptx.replace(walk, walk.replace(wait, edited, 1))
+        assert not isinstance(reprove(lowered.module, text, "sm_90a", "two_gradients"), Proven)

@@ -86,6 +86,10 @@ BODIES = {
         FIRST + ONE_LOOP + loop("1", "%last0", "%read0", iteration("1")) + ended("%last1", "%read1")
     ),
     "no loop": FIRST + ended("%first", "%held"),
+    "one behind the other": (
+        FIRST + product("%first", "phase(%held)", "f") + scaled("second", "productf") + ended("%second", "%donef")
+    ),
+    "another product between": FIRST + product("%x", "phase(%held)", "x") + ended("%first", "%donex"),
     "the first one behind the loop": FIRST + ONE_LOOP + ended("%first", "%read0"),
     "the first one in the loop": FIRST + loop("0", "%first", "%held", iteration("0", "%first")) + ended(
         "%last0", "%read0"
@@ -110,9 +114,9 @@ BODIES = {
 }  # fmt: skip
 RUN = (
     "a chain through two loops", "the first one behind the loop", "the first one in the loop",
-    "a map before the multiplication",
+    "a map before the multiplication", "one behind the other", "another product between",
 )  # fmt: skip
-HELD = ("a chain through a loop", "multiplied twice", "a chain through two loops", "no loop")
+HELD = ("a chain through a loop", "multiplied twice", "a chain through two loops", "no loop", "one behind the other")
 
 
 def text_of(name: str) -> str:
@@ -135,11 +139,11 @@ def expected(name: str, inputs: dict[str, Array]) -> Array:
 
     first = np.maximum(a, 0)
     match name:
-        case "no loop" | "the first one behind the loop":
+        case "no loop" | "the first one behind the loop" | "another product between":
             last = first
         case "a chain through two loops":
             last = walked(walked(first))
-        case "the first one in the loop":
+        case "the first one in the loop" | "one behind the other":
             last = rounded(first @ b.T / 64)
         case _:
             last = walked(first)

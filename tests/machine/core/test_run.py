@@ -299,12 +299,20 @@ def test_a_grid_beyond_the_machine() -> None:
 
 @pytest.mark.parametrize(
     ("name", "limits"),
-    [("sm_80", "sm_90a"), ("sm_90", "sm_90a"), ("sm_100f", "sm_100a"), ("sm_103a", "sm_100a"), ("sm_120a", None)],
+    [
+        ("sm_80", "sm_90a"),
+        ("sm_90", "sm_90a"),
+        ("sm_100f", "sm_100a"),
+        ("sm_103a", "sm_103a"),
+        ("sm_110a", "sm_100a"),
+        ("sm_121f", "sm_120a"),
+        ("sm_130a", None),
+    ],
 )
 def test_a_text_is_read_with_the_nearest_limits(name: str, limits: str | None) -> None:
     text = read(f".version 9.0\n.target {name}\n.address_size 64\n.visible .entry k() {{ ret; }}", "kernel.ptx")
     if limits is None:
-        with pytest.raises(TilewrightError, match="no limits for target sm_120a"):
+        with pytest.raises(TilewrightError, match="no limits for target sm_130a"):
             model_of(text)
     else:
         assert model_of(text).name == limits

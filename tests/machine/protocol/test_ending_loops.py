@@ -82,6 +82,8 @@ OPEN = {
     "up to the greatest integer": "again: add.u32 %r4, %r4, 1; setp.le.u32 %p1, %r4, -1; @%p1 bra again;",
     "down to zero and beyond": "again: add.u32 %r4, %r4, -1; setp.ge.u32 %p1, %r4, 0; @%p1 bra again;",
     "a step over the greatest": "again: add.s32 %r4, %r4, 4; setp.lt.s32 %p1, %r4, 2147483646; @%p1 bra again;",
+    "a sum of halves": "again: add.u16x2 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 100000; @%p1 bra again;",
+    "a sum that saturates": "again: add.sat.s32 %r4, %r4, 4; setp.lt.s32 %p1, %r4, %r9; @%p1 bra again;",
     "a bound that moves": "again: add.u32 %r4, %r4, 1; add.u32 %r6, %r6, 2; setp.lt.u32 %p1, %r4, %r6; @%p1 bra again;",
 }
 

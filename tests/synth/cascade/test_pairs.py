@@ -82,22 +82,45 @@ def test_an_odd_number_of_tiles_takes_a_pair_more() -> None:
     assert d.ctas == 4
 
 
+@tw.kernel
+def in_groups(
+    x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor["G", tw.i32], y: tw.Tensor["T", "N"]
+):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, j, k].T)
+    y[i, j] = acc
+
+
+SQUARE = {"M": 512, "N": 512, "K": 512}
+
+
 @pytest.mark.parametrize(
-    ("kernel", "dims", "wanted"),
+    ("kernel", "dims", "wanted", "reason"),
     [
-        (product, {"M": 512, "N": 512, "K": 512}, Wanted(tile=(64, 64), cluster=PAIR)),
-        (product, {"M": 512, "N": 512, "K": 512}, Wanted(tile=(128, 48), cluster=PAIR)),
-        (product, {"M": 512, "N": 512, "K": 512}, Wanted(tile=(128, 64), cluster=ALONE)),
+        (product, SQUARE, Wanted(tile=(64, 64), cluster=PAIR), "a pair has tiles of 128 rows"),
+        (product, SQUARE, Wanted(tile=(128, 48), cluster=PAIR), "columns come in steps of 32"),
+        (product, SQUARE, Wanted(cluster=(1, 2)), "pairs are 2x1"),
         (
             cascade_programs.attention,
             {"B": 1, "H": 1, "Q": 256, "T": 256, "E": 64, "F": 64},
             Wanted(cluster=PAIR),
+            "consumers issue some of the products",
         ),
+        (in_groups, {"T": 512, "K": 64, "G": 4, "N": 64}, Wanted(cluster=PAIR), "rows in groups"),
     ],
-    ids=["of 64 rows", "of columns that no pair takes", "where one CTA is asked for", "beside folds"],
+    ids=["of 64 rows", "of columns that no pair takes", "of another shape", "beside folds", "in groups"],
 )
-def test_where_there_is_no_pair(kernel: Kernel, dims: Mapping[str, int], wanted: Wanted) -> None:
-    d, _ = decided(kernel, dims, wanted)
+def test_a_pair_that_there_is_not_is_refused(
+    kernel: Kernel, dims: Mapping[str, int], wanted: Wanted, reason: str
+) -> None:
+    with pytest.raises(TilewrightError, match=reason):
+        decided(kernel, dims, wanted)
+
+
+def test_where_one_cta_is_asked_for() -> None:
+    d, _ = decided(product, SQUARE, Wanted(tile=(128, 64), cluster=ALONE))
     assert (d.pair, d.cluster) == (0, ALONE)
 
 

@@ -92,7 +92,7 @@ def test_no_placement_is_cheaper(
     staying, wide = staying_sums(form, axes, BLACKWELL), {axes.column: columns}
     listed = products_of(form)
     values = [
-        product_options(form, axes, listed, number, wide, streamed, stays=number in staying)
+        product_options(form, axes, listed, number, wide, streamed, (), stays=number in staying)
         for number in range(len(listed))
     ]
     part, fits = 512 // consumers // 32 * 32, list[tuple[int, int]]()

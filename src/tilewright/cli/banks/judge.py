@@ -99,7 +99,10 @@ def asked_of(text: str) -> Asked:
             f"--access {text[:80]!r}: no order of lanes", remedy=f"write KIND:ORDER, one of {', '.join(_ORDERS)}"
         )
     if not (weight.isascii() and weight.isdigit() and len(weight) < 10 and int(weight)):
-        raise TilewrightError(f"--access {text[:80]!r}: the weight is no positive number")
+        raise TilewrightError(
+            f"--access {text[:80]!r}: the weight is no positive number",
+            remedy="write KIND:ORDER:WEIGHT, as in ld:rows:2",
+        )
     access_kind(kind)
     return Asked(kind, order, int(weight))
 

@@ -183,7 +183,7 @@ def arrive(
     if event.expect_bytes:
         phase.expected_bytes += event.expect_bytes
         phase.last_expect = span
-    phase.order.join(warp.order)
+    phase.order.join(_order_passed(cluster, warp, phase, warp.actor.cta == event.cta, event.scope))
     if phase.arrived is not None:
         phase.arrived.join(warp.clock)
     if to is not None:
@@ -203,6 +203,25 @@ def _published_to(phase: PhaseState, own: bool, scope: str) -> VectorClock | Non
     if phase.published_by_peers is None:
         phase.published_by_peers = VectorClock()
     return phase.published_by_peers
+
+
+def _order_passed(cluster: ClusterState, warp: WarpState, phase: PhaseState, own: bool, scope: str) -> VectorClock:
+    """What an arrival says has happened. That operations on tensor memory come before those behind the wait, other
+    CTAs learn by a scope that has them alone, of relaxed arrivals as well (PTX ISA 9.7.16.6.3)."""
+    signals = cluster.tensor.signals
+    if own or not signals:
+        return warp.order
+    passed, told = warp.order.copy(), VectorClock()
+    for track in signals:
+        told.advance(track, passed.at(track))
+        passed.lower(track, 0)
+    if scope == "cta":
+        passed.join(cluster.out_of_scope.of(told))
+    elif phase.signals_by_peers is None:
+        phase.signals_by_peers = told
+    else:
+        phase.signals_by_peers.join(told)
+    return passed
 
 
 def _arrive_together(warp: WarpState, phase: PhaseState, span: Span, to: VectorClock | None, along: int) -> None:
@@ -453,6 +472,9 @@ def wait(
     if before is None:
         return
     warp.order.join(before.order)
+    signals = before.signals_by_peers
+    if signals is not None:
+        warp.order.join(signals if event.scope != "cta" else cluster.out_of_scope.of(signals))
     if not event.relaxed:
         lane_order.learn(warp, before.published)
         warp.clock.join(before.published)

@@ -286,17 +286,18 @@ class PhaseState:
     """A phase under way.
 
     published: what is visible to releasing arrivals, by warps of the barrier's own CTA; published_by_peers: the same of
-    other CTAs, at cluster scope; order: what happened before any contribution, the issue of copies
-    included; held_open_for: what an arrival must follow, and in words (a bare expect_tx, arrivals added to the count);
-    arrived: what is visible to any arrival since the first of these (nobody who arrived before it knew of any), None
-    while there is none; contributors: the newest
-    arrival of each warp, and arriving_lanes its lanes; by_engine: some arrival came later than what caused it;
+    other CTAs, at cluster scope; order: what happened before any contribution, the issue of copies included;
+    signals_by_peers: what other CTAs say of tensor memory, at cluster scope; held_open_for: what an arrival
+    must follow, and in words (a bare expect_tx, arrivals added to the count); arrived: what is visible to any arrival
+    since the first of these (nobody who arrived before it knew of any), None while there is none; contributors: the
+    newest arrival of each warp, and arriving_lanes its lanes; by_engine: some arrival came later than what caused it;
     last_expect, last_copy: where bytes were expected, and a copy issued that brought bytes, last.
     """
 
     published: VectorClock = field(default_factory=VectorClock)
     published_by_peers: VectorClock | None = None
     order: VectorClock = field(default_factory=VectorClock)
+    signals_by_peers: VectorClock | None = None
     arrived: VectorClock | None = None
     arrivals: int = 0
     expected_bytes: int = 0

@@ -231,8 +231,8 @@ POINTS: tuple[ContestedPoint, ...] = (
         "narrow_release", ("CL104", "CL103", "MB104", "MB107"),
         "Does an arrival of CTA scope (the default) at a peer's mbarrier order earlier reads, arrivals and inits?",
         "No: a release orders memory only for threads that its scope includes, and so does an acquire.",
-        "A load has its value, an arrival counts and a fenced init is there when the thread arrives; other writes are "
-        "refuted all the same.",
+        "A load has its value, what was waited for in tensor memory is done, an arrival counts and a fenced init is "
+        "there when the thread arrives; other writes are refuted all the same.",
         ("PTX ISA 8.7, 8.9, 9.7.13.15", "NVIDIA/cutlass, ClusterBarrier::arrive(cta_id) names no scope",
          "NVIDIA/cutlass, CuTe DSL: producer_tail waits for the last stage alone",
          "deepseek-ai/DeepGEMM, sm90 with multicast: slots of both CTAs are released by one instruction"),

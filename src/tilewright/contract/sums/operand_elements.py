@@ -30,10 +30,9 @@ from tilewright.machine.core.event import BoxPlace, Ranges, SharedMatrix
 from tilewright.machine.tensor_core import wgmma as tensor_core
 from tilewright.machine.tensor_core.tensor_operand import tile_chunks, tile_ranges
 from tilewright.targets import Target
+from tilewright.targets.operand_bits import offsets_of
 
 _CHUNK_BYTES = 16
-_START_UNITS = 0x3FFF
-"""Bits of either descriptor that say where an operand begins, in 16 bytes."""
 _PERIOD_BYTES = 1024
 """Every swizzle's pattern repeats after so many bytes."""
 
@@ -162,7 +161,7 @@ def _distances(
 ) -> tuple[Placed, ...] | NoMatrix:
     """Where an operand's rows are in boxes that stand at these addresses: the same wherever all are moved to."""
     origin = boxes[0][0] - boxes[0][0] % _PERIOD_BYTES
-    start = (matrix.descriptor & _START_UNITS) << 4
+    start = offsets_of(matrix.descriptor)[0]
     if start >= origin:
         matrix = replace(matrix, descriptor=matrix.descriptor - (origin >> 4))
         return _put_together(matrix, tuple([(address - origin, each) for address, each in boxes]), facts)

@@ -91,6 +91,7 @@ class TensorMemory:
     ring: str
     slot_columns: int
     op: TensorMemoryOp
+    units_issue: bool
     pair: bool = False
 
     @property
@@ -99,7 +100,7 @@ class TensorMemory:
 
     @property
     def barrier_addresses(self) -> tuple[int, ...]:
-        return () if self.ring else tuple(self.address + 8 * unit for unit in range(self.units))
+        return tuple(self.address + 8 * unit for unit in range(self.units)) if self.units_issue else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,16 +403,17 @@ def _tensor_memory(op: TensorMemoryOp, rings: Mapping[str, Ring], findings: Find
         findings.doubt(f"its columns are slots of {name!r}, which is no ring before it", op)
         return None
     columns = kind.columns.data
-    slot_columns = columns // max(rings[name].stages, 1) if name else 0
+    slot_columns = op.slot_columns(rings[name].stages) if name else 0
     return TensorMemory(
         op.sym_name.data,
         op.address.data,
         columns,
         kind.units.data,
-        kind.part_columns,
+        op.part_columns if op.units_issue else 0,
         name,
         slot_columns,
         op,
+        op.units_issue,
         is_set(op.pair),
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from tilewright.contract.typestate.footprint import Ranges
+from tilewright.contract.typestate.places.footprint import Ranges
 from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.program import Ring, Role
 from tilewright.contract.typestate.token import Index

@@ -57,7 +57,7 @@ def has_instructions(kernel: Kernel, findings: Findings) -> bool:
 
 def product_claim(kernel: Kernel, summaries: Sequence[RoleSummary]) -> ProductClaim | None:
     """What units commit on their barriers."""
-    if kernel.tensor_memory is None or kernel.tensor_memory.ring:
+    if kernel.tensor_memory is None or not kernel.tensor_memory.units_issue:
         return None
     commits = [summary.total(COMMITS) for summary in summaries if summary.total(COMMITS) != Polynomial()]
     return ProductClaim(
@@ -91,7 +91,7 @@ def check_tensor_memory(kernel: Kernel, findings: Findings) -> None:
                 findings.doubt("sets up another thing than the kernel's tensor memory", each)
     for kind, word in ((TensorInitOp, "initialised"), (TensorAllocOp, "allocated"), (TensorDeallocOp, "freed")):
         count = len(places.get(kind, []))
-        if kind is TensorInitOp and memory.ring:
+        if kind is TensorInitOp and not memory.units_issue:
             if count:
                 findings.doubt("initialises barriers of units, which these columns have not", body[places[kind][0]])
         elif count != 1:

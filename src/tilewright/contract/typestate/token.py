@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import TypeVar, cast
+from typing import cast
 
 from xdsl.ir import Operation
 
@@ -299,9 +299,6 @@ def describe(token: Token) -> str:
             return "a part of an array"
         case Scalar():
             return "a scalar"
-
-
-_Record = TypeVar("_Record", bound=Token)
 
 
 def moved(before: Token, after: Token, count: Polynomial) -> Token | None:

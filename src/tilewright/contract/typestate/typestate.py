@@ -30,15 +30,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.typestate.array_parts import array_step
 from tilewright.contract.typestate.claims import ProtocolClaims, RingClaim, RoleClaim, StoreClaim
+from tilewright.contract.typestate.cycles.patterns import Patterns, shared_sides
+from tilewright.contract.typestate.cycles.rings import CIRCLE, check_roles, fill_sites, filling_of
 from tilewright.contract.typestate.finding import Findings, Places, ordinal_places
 from tilewright.contract.typestate.launch_order import check_launch_order, launch_order_step
 from tilewright.contract.typestate.pairs import check_pairs, led_side
-from tilewright.contract.typestate.patterns import Patterns, shared_sides
+from tilewright.contract.typestate.places.array_parts import array_step
 from tilewright.contract.typestate.program import Kernel, Ring, read_kernel
 from tilewright.contract.typestate.resources import check_resources
-from tilewright.contract.typestate.rings import CIRCLE, check_roles, fill_sites, filling_of
 from tilewright.contract.typestate.run_time_sizes import are_understood
 from tilewright.contract.typestate.steps.async_copy import async_copy_step
 from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role

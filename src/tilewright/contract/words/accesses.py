@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tilewright.contract.typestate.footprint import Ranges, merged
+from tilewright.contract.typestate.places.footprint import Ranges, merged
 from tilewright.contract.words.state import Record
 from tilewright.contract.words.word import Piece, Region, Step
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from tilewright.base.plural import counted
 from tilewright.contract.history.byte_ranges import without
-from tilewright.contract.typestate.footprint import Ranges, merged
+from tilewright.contract.typestate.places.footprint import Ranges, merged
 from tilewright.contract.words.accesses import conflict_code, covers, crossing, overlap, ranges_of
 from tilewright.contract.words.end import explain_deadlock, judge_agent_end, judge_exit
 from tilewright.contract.words.state import (

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from tilewright.contract.typestate.footprint import DEPTH_BYTES, merged, operand_ranges
+from tilewright.contract.typestate.places.footprint import DEPTH_BYTES, merged, operand_ranges
 from tilewright.contract.words.operations import attribute_number, number_token, plain_uses
 from tilewright.contract.words.scalar import add
 from tilewright.contract.words.thread_memory import fragment_ranges, span
@@ -23,6 +23,7 @@ from tilewright.contract.words.word import GROUPS_PENDING_MAX, Piece, Region, St
 from tilewright.frontends.mlir.ast import Operation
 from tilewright.frontends.mlir.reader import joined
 from tilewright.frontends.mlir.types import memref
+from tilewright.targets.operand_bits import offsets_of
 
 GROUP_THREADS = 128
 _DEPTH = DEPTH_BYTES // 2
@@ -79,8 +80,7 @@ def product(walk: Walk, operation: Operation, environment: Environment) -> None:
 
 def _operand(descriptor: int, major: str, extent: int, line: int) -> list[Region]:
     """The bytes that a matrix descriptor's operand has (PTX ISA 9.7.15.5.1.2)."""
-    start = (descriptor & 0x3FFF) << 4
-    leading, stride = (descriptor >> 16 & 0x3FFF) << 4, (descriptor >> 32 & 0x3FFF) << 4
+    start, leading, stride = offsets_of(descriptor)
     swizzle = _SWIZZLES.get(descriptor >> 62 & 3)
     if swizzle is None:
         raise NotFollowed(line, "a matrix descriptor whose swizzle is not read")

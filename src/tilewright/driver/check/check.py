@@ -225,6 +225,7 @@ def _chosen_kernels(
     if launch is not None:
         launch = launch.with_shape(options.shape)
         kernel = launch.kernel(module, file)
+        require_shape(kernel, options.shape)  # before what the file says: the option is at fault
         return [(kernel, _known_launch(module, kernel, launch.partial(kernel)))]
     if not module.kernels:
         raise TilewrightError(f"{file} has no kernel", remedy="give a text with a .entry")

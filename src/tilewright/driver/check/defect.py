@@ -44,7 +44,7 @@ def defects_as_errors(what: str) -> Generator[None, None, None]:
     except (TilewrightError, BudgetSpent, WorkSpent):
         raise
     except RecursionError as error:
-        raise TilewrightError(f"{what} is nested too deeply", remedy="give a text that a compiler wrote") from error
+        raise TilewrightError(f"{what}: the input is nested too deeply", remedy="nest it less, or split it") from error
     except MemoryError as error:
         raise TilewrightError(f"{what} needs more memory than there is", remedy="give a smaller one") from error
     except OSError as error:

@@ -24,7 +24,10 @@ _NUMBERED = re.compile(r"(.+)::(\d+)")
 
 
 def is_binary(path: str) -> bool:
-    """Does a file begin as a fat binary, an object, a library, an executable or an archive does?"""
+    """Does a file begin as a fat binary, an object, a library, an executable or an archive does? A pipe, which can be
+    read once, is none."""
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, "rb") as stream:
             return stream.read(8).startswith(_MAGICS)

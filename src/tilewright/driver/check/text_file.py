@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
+import sys
+from typing import BinaryIO
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.embedded import embedded_text
@@ -18,6 +19,14 @@ _AC = re.compile(r"^\s*(ac\.kernel\b|\"ac\.kernel\")", re.MULTILINE)
 _PTX = re.compile(r"^\s*\.version\b", re.MULTILINE)
 
 
+def read_given(path: str) -> tuple[str, str]:
+    """The text of a file, or of standard input for "-", and the name by which findings call it. Raises as `read_text`
+    does."""
+    if path != "-":
+        return read_text(path), path
+    return decode_text(_limited(sys.stdin.buffer, "standard input"), "standard input"), "<stdin>"
+
+
 def read_text(path: str) -> str:
     """The text of a PTX file. Raises TilewrightError: no such file, a folder without PTX, too large, not text."""
     try:
@@ -27,16 +36,22 @@ def read_text(path: str) -> str:
             )
         if (embedded := embedded_text(path)) is not None:
             return embedded
-        if os.path.getsize(path) > FILE_BYTES_MAX:
-            raise TilewrightError(
-                f"{path} has more than {FILE_BYTES_MAX >> 20} MiB",
-                remedy="give one kernel's PTX, not a whole library's",
-            )
-        data = Path(path).read_bytes()
+        with open(path, "rb") as stream:
+            data = _limited(stream, path)
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
         raise TilewrightError(f"cannot read {path!r}: {reason}", remedy="check the path") from error
     return decode_text(data, path)
+
+
+def _limited(stream: BinaryIO, path: str) -> bytes:
+    """All of a stream, once: a pipe cannot be read again, and a device may never end."""
+    data = stream.read(FILE_BYTES_MAX + 1)
+    if len(data) > FILE_BYTES_MAX:
+        raise TilewrightError(
+            f"{path} has more than {FILE_BYTES_MAX >> 20} MiB", remedy="give one kernel's PTX, not a whole library's"
+        )
+    return data
 
 
 def decode_text(data: bytes, path: str) -> str:

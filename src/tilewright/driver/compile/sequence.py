@@ -53,11 +53,11 @@ from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.synth.schedule.early_launch import in_chain
 from tilewright.synth.store.runs import kept_for_next
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import Target
+from tilewright.targets import COMPILED_TARGET_NAMES, Target
 
 _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
-_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic")
+_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "asserts")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
 
 _Cuttable = Literal["anywhere", "in parts", "not"]
@@ -88,6 +88,11 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
     tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
     there is no such sequence: what a single kernel is refused for."""
+    if target.name not in COMPILED_TARGET_NAMES:
+        raise TilewrightError(
+            f"programs are not compiled for {target.name}, whose PTX is only checked and run",
+            remedy=f"compile it for {', '.join(COMPILED_TARGET_NAMES)}",
+        )
     return launched(_chain(module, target, wanted), target, wanted)
 
 

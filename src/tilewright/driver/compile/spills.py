@@ -62,7 +62,10 @@ def _narrower_sums(d: CascadeDecisions, wanted: Wanted) -> Iterator[Wanted]:
 
 def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
     """Wishes for a kernel that spilled so many bytes of a thread's registers, in the order to try."""
-    if isinstance(decisions, CascadeDecisions) and decisions.sum_slots:
+    if isinstance(decisions, CascadeDecisions) and decisions.issued and wanted.issuer is None:
+        # A role that issues has registers, which consumers have without it.
+        yield replace(wanted, issuer=False)
+    if isinstance(decisions, CascadeDecisions) and decisions.sums_alone:
         if wanted.tile is None:
             yield from _of_fewer_columns(decisions, wanted)
         return

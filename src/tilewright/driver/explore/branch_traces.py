@@ -21,7 +21,7 @@ from tilewright.frontends.ptx.ast import Operand
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.slice_operands import registers_of
 from tilewright.machine.symbolic.kept_steps import changes_private_memory, is_protocol
-from tilewright.machine.symbolic.steps import STRONG
+from tilewright.machine.symbolic.memory_words import STRONG
 
 _Stores = tuple[tuple[str, tuple[str, ...], Operand], ...]
 """Of each store, how it stores and where."""

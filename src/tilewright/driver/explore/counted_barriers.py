@@ -7,7 +7,8 @@ phases, they see to that: these waits follow how often loops iterate. A wait in 
 otherwise is itself one of the decisions that are asked about, since it may see another phase in each. Of a decision
 about any other barrier in a loop that repeats itself there are three cases:
 
-- it compares with what ends the loop, or a loop inside it: then it follows how often that iterates (`i + 2 < n`);
+- it compares with what ends the loop, or a loop inside it, or with a number more or less: then it follows how often
+  that iterates (`i + 2 < n`, `i < n - 2`). It may be combined with what no launch chooses (`i < n - 2 && lane == 0`);
 - it is the same expression in each iteration: then the loop must have been seen to repeat itself under each outcome;
 - anything else is open.
 
@@ -17,19 +18,21 @@ tests/coverage_attacks/test_counted_barriers.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tilewright.base.span import Span
+from tilewright.driver.explore.behind_loops import sum_of
 from tilewright.driver.explore.exploration import ENOUGH_ITERATIONS, FAILS, HOLDS, Exploration, Place, Tried, place_of
 from tilewright.driver.explore.missing import Missing, cut
 from tilewright.driver.explore.path_search import label
 from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach
 from tilewright.driver.explore.unequal_loops import bound_of
 from tilewright.machine.protocol.slice_flow import Flow
-from tilewright.machine.symbolic.expression import Input, Node, rendered
+from tilewright.machine.symbolic.expression import Applied, Input, Node, Not, inputs_of, rendered
 from tilewright.machine.symbolic.tracker import Condition
 
 _BEFORE = 200
+_CONNECTIVES = ("and", "or", "xor", "not", "mov")
 _Known = dict[tuple[int, bytes], tuple[Condition, Sequence[Condition]]]
 
 
@@ -84,11 +87,22 @@ class Decisions:
     def loose(self, loop: int, about: Collection[Span]) -> dict[Place, _Known]:
         """Those in a loop about some instructions that do not follow how often it, or one in it, iterates."""
         around, ends = self.flow.loops[loop].blocks, self.ends(loop)
+        numbers = {sum_of(each)[0] for each in ends}
         found: dict[Place, _Known] = {}
         for place, known in self.places.items():
             if self.flow.block_of[place[0]] in around and not self.about(place).isdisjoint(about):
-                found[place] = {key: each for key, each in known.items() if bound_of(each[0].node) not in ends}
+                found[place] = {
+                    key: each for key, each in known.items() if not self._follows(each[0].node, ends, numbers)
+                }
         return {place: loose for place, loose in found.items() if loose}
+
+    def _follows(self, node: Node, ends: Collection[Node], numbers: Collection[Node]) -> bool:
+        """Whether what a launch chooses of a decision are comparisons with what ends loops, or with these but for a
+        constant. numbers: what ends loops, less constants."""
+        if bound_of(node) in ends:
+            return True
+        bounds = [bound_of(each) for each in parts_of(node) if each.opaque or inputs_of((each,))]
+        return all(each is not None and sum_of(each)[0] in numbers for each in bounds)
 
     def ends(self, loop: int) -> set[Node]:
         """What the ends of a loop, and of those inside it, are compared with."""
@@ -113,6 +127,23 @@ class Decisions:
         return flow.region(position).difference(*(flow.passed(loop) for loop in around))
 
 
+def parts_of(node: Node) -> Iterator[Node]:
+    """What a predicate connects: comparisons, and whatever else it is made of."""
+    operation = node.operation
+    connects = isinstance(operation, Not) or (
+        isinstance(operation, Applied) and operation.instruction.row in _CONNECTIVES
+    )
+    compares = isinstance(operation, Applied) and operation.instruction.row == "setp"
+    if compares and len(node.sources) == 3 and isinstance(node.sources[2], Node):
+        yield from parts_of(node.sources[2])
+    if not connects:
+        yield node
+        return
+    for each in node.sources:
+        if isinstance(each, Node):
+            yield from parts_of(each)
+
+
 def _under(
     exploration: Exploration, chosen: Sequence[Tried], loop: int, decision: Condition, before: Sequence[Condition],
     name: Callable[[Input], str],
@@ -129,7 +160,7 @@ def _under(
             return [Missing(-1, f"{each.reason}, where {said}", ("counted", loop, place_of(decision)), Undecided)]
     if any(each.reason is None for each in shown):
         return []
-    stays = _stays(chosen, loop)
+    stays = stays_long(chosen, loop)
     key = "counted", loop, place_of(decision), decision.node.number, outcome, None if stays is None else stays.iteration
     reason = f"no launch tried iterates a loop often enough to show that it repeats itself where {said}"
 
@@ -155,7 +186,7 @@ def _decides(tried: Tried, decision: Condition, outcome: bytes) -> bool:
     )
 
 
-def _stays(chosen: Sequence[Tried], loop: int) -> Condition | None:
+def stays_long(chosen: Sequence[Tried], loop: int) -> Condition | None:
     """By what some launch stayed in a loop for long."""
     found: Mapping[int, Condition] = {
         each.iteration: each

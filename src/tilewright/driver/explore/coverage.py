@@ -9,6 +9,7 @@ of the launches that were clean. What an assumption excludes is barred (`explora
 - every loop whose end inputs decide was entered, iterated long enough to be shown to repeat itself after a period of
   iterations, and was left after every number of iterations up to that, with the loops inside it entered;
 - every operand of the protocol that depends on inputs had each of its values;
+- of two loops of different warps each goes on long after the other, or their numbers are related (`far_apart`);
 - what iterations decide otherwise than others follows how often their loop iterates (`decided_in_turns`);
 - two branches that inputs decide, after which something differs, went every way together (`joint_decisions`).
 
@@ -45,6 +46,7 @@ from tilewright.driver.explore.exploration import (
     distinct,
     place_of,
 )
+from tilewright.driver.explore.far_apart import far_apart
 from tilewright.driver.explore.joint_decisions import joint_decisions
 from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups
 from tilewright.driver.explore.path_search import label
@@ -125,6 +127,7 @@ def cover(
             *_further(exploration, every, lasting, loop_span),
             *_missing(exploration, every, name),
             *unequal_loops(exploration, _clean(exploration), name, loop_span),
+            *far_apart(exploration, _clean(exploration), _recurring(exploration), name, loop_span),
             *joint_decisions(
                 exploration,
                 _clean(exploration),
@@ -136,7 +139,7 @@ def cover(
             ),
             *_left_by_loops(exploration, every, lasting, span, loop_span),
             *counted_barriers(exploration, _clean(exploration), _recurring(exploration), name),
-            *decided_in_turns(exploration, _clean(exploration), _recurring(exploration), positions, name),
+            *decided_in_turns(exploration, _clean(exploration), _recurring(exploration), positions, lasting, name),
             *entered_inside(exploration, _clean(exploration), _recurring(exploration)),
         )
         fresh: dict[Input, int] | None = None

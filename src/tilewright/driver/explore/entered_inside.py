@@ -57,8 +57,8 @@ def _made_of_two(
     def ask() -> Reached | Impossible | Undecided:
         repeated = exploration.repetition(outer)
         period = 1 if repeated is None else repeated.period
-        stays = _stays(chosen, outer, 8 + _PERIODS * (period + 1))
         entering = [tried for tried in chosen if _enters(tried, inner)]
+        stays = _stays(chosen, outer, 8 + _PERIODS * (period + 1))
         for one in sorted(entering, key=lambda tried: tried.judged.iterations[inner])[:_TRIED_MOST]:
             for before, last in stays[:_TRIED_MOST]:
                 answer = reach(
@@ -73,15 +73,17 @@ def _made_of_two(
 
 
 def _stays(chosen: Sequence[Tried], loop: int, iteration: int) -> list[tuple[Condition, Condition]]:
-    """By what launches stayed in a loop in an iteration, and in the next one."""
-    found: dict[int, tuple[Condition, Condition]] = {}
+    """By what launches stayed in a loop in an iteration, and in the next one: in the latest up to `iteration` in which
+    any did."""
+    found: dict[int, dict[int, tuple[Condition, Condition]]] = {}
     for tried in chosen:
         own = [each for each in tried.judged.conditions if each.loop == loop and each.outcome.size == 1]
         staying = {each.iteration: each for each in own if (label(each.outcome) == HOLDS) == each.stays}
-        if iteration in staying and iteration + 1 in staying:
-            last = staying[iteration + 1]
-            found.setdefault(last.node.number, (staying[iteration], last))
-    return list(found.values())
+        both = [each for each in staying if each <= iteration and each + 1 in staying]
+        if both:
+            last = staying[max(both) + 1]
+            found.setdefault(max(both), {}).setdefault(last.node.number, (staying[max(both)], last))
+    return list(found[max(found)].values()) if found else []
 
 
 def _first_visit(tried: Tried, loop: int) -> list[Condition]:

@@ -411,8 +411,9 @@ def _said(tried: Tried, nonzero: list[Input], text: Places, loops: Sequence[int]
 
 
 def _guilty(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]) -> list[Tried]:
-    """The launches that refute: those in which nothing is degenerate first, then those with small numbers. Where others
-    are not decided, one in which a number is zero refutes nothing: whether it is the zero that fails is not known."""
+    """The launches that refute: those in which nothing is degenerate first, then those with small numbers; of those in
+    which loops are not entered, the ones that do most. Where others are not decided, one in which a number is zero
+    refutes nothing: whether it is the zero that fails is not known."""
     clean = any(each.clean for each in exploration.tried)
     doubted = any(isinstance(each.judged.verdict, Unknown) and not each.judged.too_long for each in exploration.tried)
     found = [
@@ -425,9 +426,10 @@ def _guilty(exploration: Exploration, text: Places, excuses: dict[int, _Excuse])
         and not _uncertain(exploration, each)
     ]
 
-    def order(each: Tried) -> tuple[int, int, tuple[int, ...]]:
+    def order(each: Tried) -> tuple[int, int, int, tuple[int, ...]]:
         empty = {skipped.loop for skipped in _empty_loops(exploration, text, each).values()}
-        return _zeros(each) + len(empty), sum(each.values.values()), tuple(each.values.values())
+        done = len(each.judged.covered & text.positions) if empty else 0
+        return _zeros(each) + len(empty), -done, sum(each.values.values()), tuple(each.values.values())
 
     return sorted(found, key=order)
 

@@ -50,6 +50,7 @@ from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.core.event import Event
 from tilewright.machine.core.inline import inlined
 from tilewright.machine.core.model import model_of
+from tilewright.machine.protocol.counted_ends import with_counted_ends
 from tilewright.machine.protocol.guarded_regions import with_guards
 from tilewright.machine.protocol.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.steering import steering
@@ -130,6 +131,9 @@ def judge_unlaunched(
     only_proof: nothing but a proof is asked for. Raises TilewrightError for a text that the machine can't run at
     all."""
     sliced = _sliced(inlined(module, kernel))
+    counted = with_counted_ends(sliced.text.kernel, sliced.text.flow)
+    if counted is not sliced.text.kernel:
+        sliced = _sliced(counted)
     steers = steering(sliced)
     guarded = with_guards(sliced.text.kernel, sliced, steers)
     if guarded is not sliced.text.kernel:

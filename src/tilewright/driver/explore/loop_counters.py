@@ -24,7 +24,7 @@ import numpy.typing as npt
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction, Register
 from tilewright.machine.protocol.counter_values import Gain, Snapshot, held
-from tilewright.machine.protocol.induction import gain_after, gain_of
+from tilewright.machine.protocol.induction import gain_after, stay_as_apart
 from tilewright.machine.protocol.protocol_run import ProtocolReport
 from tilewright.machine.protocol.slice import CONTROL_ROLES
 from tilewright.machine.protocol.steering import Steering
@@ -32,6 +32,7 @@ from tilewright.machine.symbolic.reached import reached_by_inputs
 
 _STATES_MOST = 2000
 """Places behind a loop, with what counters gain there, that are looked at."""
+_UNSEEN: tuple[Gain, None] = (0, None)
 _VISITS_MOST = 6
 """Visits of one place, after which values are no longer followed."""
 
@@ -67,7 +68,8 @@ def counter_used_after(
             continue
         visits[position] += 1
         if visits[position] > _VISITS_MOST:
-            counters = {name: (gain, None) for name, (gain, _) in counters.items()}
+            # What it left is near what steps behind it make of that; those were followed for so long.
+            counters = {name: (gain, first.get(name, _UNSEEN)[1]) for name, (gain, _) in counters.items()}
         state = position, frozenset((name, gain, _bytes(value)) for name, (gain, value) in counters.items())
         if state in seen:
             continue
@@ -77,8 +79,11 @@ def counter_used_after(
                 flow.instructions[position].span, "how often it iterated is used in too many ways after it"
             )
         following = flow.blocks[flow.block_of[position]]
+        kept = dict(last) if following.begin == position and flow.block_of[position] in exits else {}
         for at in range(position, following.end):
-            after = behind.step(at, counters)
+            after = behind.step(at, counters, kept)
+            for name in report.sliced.text.facts[at].writes & kept.keys():
+                del kept[name]
             if isinstance(after, UsedAfter):
                 return after
             if flow.instructions[at].guard is not None and after is not counters:
@@ -100,8 +105,9 @@ class _Behind:
     steers: Steering
     followed: frozenset[str]
 
-    def step(self, at: int, counters: Counters) -> Counters | UsedAfter:
-        """What an instruction makes of counters; the same object where it changes nothing."""
+    def step(self, at: int, counters: Counters, kept: Snapshot) -> Counters | UsedAfter:
+        """What an instruction makes of counters; the same object where it changes nothing. kept: what registers hold
+        that nothing has written since the loop was left."""
         sliced = self.report.sliced
         facts, item = sliced.text.facts[at], sliced.text.flow.instructions[at]
         read = facts.reads & counters.keys()
@@ -117,10 +123,10 @@ class _Behind:
                     return UsedAfter(item.span, f"{item.opcode} depends on how often it iterated")
             elif not facts.writes.isdisjoint(self.steers.registers):
                 if item.row in ("setp", "set"):
-                    if not self._apart_for_ever(item, counters) and not self._with_inputs(item, counters):
+                    if not stay_as_apart(item, counters) and not self._with_inputs(item, counters):
                         return UsedAfter(item.span, "how often it iterated is compared after it")
                 elif facts.kind == "compute":
-                    found = gain_after(item, counters)
+                    found = gain_after(item, counters, kept)
                     if isinstance(found, str):
                         return UsedAfter(item.span, found)
                     if found[0]:
@@ -137,8 +143,3 @@ class _Behind:
             return False  # stepped by what a launch chooses: inputs decide otherwise after each number of iterations
         sides = compared - counters.keys()
         return not sides.isdisjoint(self.followed)
-
-    def _apart_for_ever(self, item: Instruction, counters: Counters) -> bool:
-        """Whether a comparison's sides are counters that gain the same."""
-        one, other = (gain_of(operand, counters) for operand in item.operands[1:3])
-        return one is not None and one == other and not any(gain_of(each, counters) for each in item.operands[3:])

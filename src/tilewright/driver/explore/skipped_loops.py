@@ -3,7 +3,8 @@
 Compilers write such a loop in two ways. A loop that is tested where it begins is left there, before anything of the
 protocol in it. A loop that is tested where it ends has a guard before it: a branch of which one way leads to the loop,
 and the other past it. A guard counts where it skips loops and nothing else of the protocol, but iterations that were
-taken out of them: these consist of instructions that a loop behind the guard has as well. What decides the guard has
+taken out of them: these consist of instructions that a loop behind the guard has as well, at the same barrier where
+both name it. What decides the guard has
 to decide the loop's end, too (`counted_loops`): a guard that asks for something else (`if (mode == 2) for (...)`)
 chooses what a kernel does, not how often.
 
@@ -18,7 +19,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tilewright.base.value import dataclass
 from tilewright.driver.explore.exploration import distinct
+from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.protocol.slice_flow import Flow
+from tilewright.machine.protocol.slice_operands import registers_of
 from tilewright.machine.symbolic.expression import TAKEN, Input, inputs_of
 from tilewright.machine.symbolic.tracker import Condition
 
@@ -59,15 +62,19 @@ def guards_of(flow: Flow, positions: Collection[int]) -> dict[int, tuple[int, bo
 def _nothing_else(flow: Flow, positions: Collection[int], region: frozenset[int], loops: Iterable[int]) -> bool:
     """Whether some blocks have nothing of the protocol but in loops, or what was taken out of loops."""
     inside = frozenset[int]().union(*(flow.loops[each].blocks for each in loops))
-    repeated = {_kind(flow, each) for each in flow.positions(inside) if each in positions}
-    return bool(repeated) and all(
-        _kind(flow, each) in repeated for each in flow.positions(region - inside) if each in positions
+    repeated = [flow.instructions[each] for each in flow.positions(inside) if each in positions]
+    apart = [flow.instructions[each] for each in flow.positions(region - inside) if each in positions]
+    return bool(repeated) and all(any(_may_be_one(each, other) for other in repeated) for each in apart)
+
+
+def _may_be_one(one: Instruction, other: Instruction) -> bool:
+    """Whether an instruction may be another one in an earlier iteration: of the same kind, and at the same place as far
+    as both name one without a register."""
+    alike = one.row == other.row and one.modifiers == other.modifiers and len(one.operands) == len(other.operands)
+    return alike and all(
+        first == second or bool(registers_of(first)) or bool(registers_of(second))
+        for first, second in zip(one.operands, other.operands, strict=True)
     )
-
-
-def _kind(flow: Flow, position: int) -> tuple[str, tuple[str, ...]]:
-    instruction = flow.instructions[position]
-    return instruction.row, tuple(instruction.modifiers)
 
 
 def skipped_loop(flow: Flow, positions: Collection[int], guards: Guards, condition: Condition) -> int:

@@ -85,6 +85,13 @@ def unequal_loops(
     return found
 
 
+def is_related(chosen: Sequence[Tried], one: int, other: int) -> bool:
+    """Whether two loops' numbers of iterations had a fixed relation in all launches, which is asked about here."""
+    counts: list[_Count] = [(one,), (other,)]
+    rows = _rows([_bounds(each) for each in chosen], counts)
+    return _factors([tuple(map(_iterations, row)) for _, row in rows], counts, rows) is not None
+
+
 _Count = tuple[int, ...]
 """A loop, or one and another inside it: how often that one iterates in all."""
 _Rows = Sequence[tuple[int, tuple[tuple[_Bound, ...], ...]]]

@@ -575,7 +575,7 @@ def _repeats(
     from tilewright.driver.explore.left_by_loops import decided_behind, varying
     from tilewright.driver.explore.loop_counters import counter_used_after
     from tilewright.machine.protocol.chosen_steps import chosen_steps
-    from tilewright.machine.protocol.induction import objections, open_gain, repetition
+    from tilewright.machine.protocol.induction import is_read_modulo, objections, open_gain, repetition
     from tilewright.machine.protocol.latches import latch_of
     from tilewright.machine.symbolic.at_choice import at_choice
 
@@ -610,7 +610,17 @@ def _repeats(
     last = frozenset(text.flow.passed(natural, last=True))
     whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
     optional = at_choice(report.sliced, natural, places, chosen)
-    stepped = chosen_steps(report.sliced, steers, natural, chosen, snapshots[1:])
+    passed = text.flow.passed(natural)
+
+    seen = found
+
+    def read_modulo(name: str, carried: Collection[str]) -> bool:
+        return is_read_modulo(
+            name, body, seen, snapshots[1:], exits, direct, chosen, carried, ended=ended, blocks=blocks, whole=whole,
+            below=below, passed=passed, chosen=optional,
+        )  # fmt: skip
+
+    stepped = chosen_steps(report.sliced, steers, natural, chosen, snapshots[1:], read_modulo)
     if stepped.against is not None:
         at, why = stepped.against
         return Repeated(
@@ -620,7 +630,7 @@ def _repeats(
     found = replace(found, steps={**found.steps, **opened})
     against = objections(
         body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below,
-        passed=text.flow.passed(natural), chosen=optional,
+        passed=passed, chosen=optional,
     )  # fmt: skip
     if against:
         first = against[0]

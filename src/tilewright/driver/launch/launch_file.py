@@ -95,13 +95,16 @@ _MAX_DIMS = 5
 _POINTER_BYTES = 8
 _MAP_BYTES = 128
 _MAP_ALIGNMENT_BYTES = 64
+_FILE_BYTES_MAX = 64 << 20
 
 
 def read_launch_file(path: str) -> LaunchFile:
     """The launch in the JSON file at `path`. Raises TilewrightError, naming file and place, for any mistake in it."""
     try:
         with open(path, "rb") as stream:
-            data = stream.read()
+            data = stream.read(_FILE_BYTES_MAX + 1)
+        if len(data) > _FILE_BYTES_MAX:
+            raise TilewrightError(f"{path} has more than {_FILE_BYTES_MAX >> 20} MiB", remedy="a launch is short JSON")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise TilewrightError(f"cannot read {path}: {reason}", remedy="check the path after --launch") from error

@@ -200,7 +200,7 @@ def _of_walk(
     """Of walks that only sum products of one array with others, in registers or in slots of tensor memory."""
     # What tables lead to is no part of an array that could be followed.
     gathered = any(isinstance(load.tensor.owner, GatherOp) for load in loads(program))
-    products = () if gathered or (d.tensor_columns and not d.sum_slots) else summed_products(program)
+    products = () if gathered or (d.tensor_columns and not d.sums_alone) else summed_products(program)
     groups, rows = grouping(program), None
     if groups is not None:
         if groups.bounds not in contents:

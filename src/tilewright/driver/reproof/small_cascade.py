@@ -63,9 +63,9 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
     if d.stream is not None:
         small = _small_stream(d, extents)
-        across = _shortest(small.tiles, -(-extents[d.row] // d.row_step), -(-extents[d.column] // d.column_step))
+        down, across = _shortest(small.tiles, (extents[d.row], d.row_step), (extents[d.column], d.column_step))
         sizes = [
-            (d.row, d.row_step, -(-small.tiles // across)),
+            (d.row, d.row_step, down),
             (d.column, d.column_step, across),
             (d.streamed, d.tile_streamed, small.slices),
         ]
@@ -75,9 +75,9 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
         small_one = TeamGrid(d.teams, min(TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
         deep = d.tile_streamed * d.shares
         slices = slices_of_teams(deepest, -(-extents[d.streamed] // deep), program, small_one)
-        across = _shortest(small_one.tiles, down, side)
+        down, across = _shortest(small_one.tiles, (extents[d.row], d.row_step), (extents[d.column], d.column_step))
         sizes = [
-            (d.row, d.row_step, -(-small_one.tiles // across)),
+            (d.row, d.row_step, down),
             (d.column, d.column_step, across),
             (d.streamed, deep, slices),
         ]
@@ -179,12 +179,15 @@ def _small_stream(d: CascadeDecisions, extents: Mapping[str, int]) -> SmallStrea
     return small_stream(_streaming(d), tiles, -(-extents[d.streamed] // d.tile_streamed))
 
 
-def _shortest(tiles: int, most_down: int, most_across: int) -> int:
-    """Tiles side by side of so many in all: of the least that there can be, as many as can be."""
-    return min(
-        range(min(tiles, most_across), 0, -1),
-        key=lambda each: (-(-tiles // each) > most_down, each * -(-tiles // each)),
-    )
+def _shortest(tiles: int, rows: tuple[int, int], columns: tuple[int, int]) -> tuple[int, int]:
+    """Tiles along rows and columns, of so many in all: of the least that there can be, as many columns as can be. A
+    tile that is not full has a full one before it, where the program's has: else what fills only that would not show.
+    rows, columns: extent and size of a tile."""
+    most, least = zip(*((-(-extent // size), min(-(-extent // size), 1 + bool(extent % size))) for extent, size in
+                        (rows, columns)), strict=True)  # fmt: skip
+    grids = [(max(least[0], -(-tiles // each)), each) for each in range(min(max(tiles, least[1]), most[1]), 0, -1)]
+    fitting = [grid for grid in grids if grid[0] <= most[0] and grid[1] >= least[1]]
+    return min(fitting or grids, key=lambda grid: (grid[0] > most[0], grid[0] * grid[1]))
 
 
 def reduced(extent: int, size: int, tiles: int) -> int:

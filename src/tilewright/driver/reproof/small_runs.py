@@ -14,6 +14,7 @@ Checked by: tests/driver/reproof/test_small_runs.py.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from tilewright.ir.decisions import ElementwiseDecisions
@@ -91,11 +92,9 @@ def _extents(
 
         step = d.run if axis == last else 1
         parts = range(1, -(-extents[axis] // step) + 1)
-        sizes = [
-            _in_runs(d, extents[axis], each) if axis == last else each
-            for each in parts
-            if count(step * each - step + 1) <= begin + most
-        ]
+        # The more of an axis, the more runs there are.
+        enough = bisect_right(parts, begin + most, key=lambda each, step=step: count(step * each - step + 1))
+        sizes = [_in_runs(d, extents[axis], each) if axis == last else each for each in parts[:enough]]
         taken = {size for each, size in found.items() if extents[each] != extents[axis]}
         fitting = (size for size in reversed(sizes) if size not in taken and count(size) - begin in left)
         size = next(fitting, sizes[-1] if or_nearest else None)

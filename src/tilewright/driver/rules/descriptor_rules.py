@@ -1,7 +1,7 @@
 """Which rules do tensor maps and wgmma matrix descriptors obey? One row for each code that `legal` reports.
 
-Numbers stand in the target's facts; here they are put into words for the oldest target, and for the newest what it
-alone has.
+Numbers stand in the target's facts; here they are put into words for the oldest target, and for the first with wide
+maps what it has besides.
 Checked by: tests/driver/rules/test_catalog.py, which looks for every code in the sources of `legal`.
 """
 
@@ -18,8 +18,9 @@ _DRIVER = "CUDA Driver API, cuTensorMapEncodeTiled"
 
 @cache
 def descriptor_rules() -> tuple[Rule, ...]:
-    """Rows of both families, with the limits of the oldest target, and for the newest what it alone has."""
-    oldest, newest = target(TARGET_NAMES[0]), target(TARGET_NAMES[-1])
+    """Rows of both families, with the limits of the oldest target, and of the first that has wide maps what is new."""
+    known = [target(name) for name in TARGET_NAMES]
+    oldest, newest = known[0], next(each for each in known if each.supports("im2col_wide"))
     return (*_tensor_map_rules(oldest, newest), *_matrix_descriptor_rules(oldest))
 
 

@@ -1,4 +1,4 @@
-"""PTX text to values and back: `reader.read`, `writer.write`, the values of `ast`, and `source_of` for findings."""
+"""PTX text to values: `reader.read`, the values of `ast`, and `source_of` for findings."""
 
 from tilewright.frontends.ptx.source import source_of
 

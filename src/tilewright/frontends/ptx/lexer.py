@@ -20,6 +20,7 @@ from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Unread
 
 # Spaces and comments, taken whole and never given back, so that no text makes the search try again.
+_TOKEN_SHOWN = 60
 _BETWEEN = r"(?:[\ \t\r\n\f\v]++|//[^\n]*+|/\*.*?\*/)*+"
 _SPACE = re.compile(_BETWEEN, re.DOTALL)
 _NAME = r"[%$_A-Za-z][\w$]*+(?:\.[xyzw](?![\w$.]))?+"
@@ -160,7 +161,9 @@ class Cursor:
 
     def describe(self) -> str:
         """The current token, for a message."""
-        return "the end of the file" if self.kind == END else self.text
+        if self.kind == END:
+            return "the end of the file"
+        return self.text if len(self.text) <= _TOKEN_SHOWN else f"{self.text[:_TOKEN_SHOWN]}..."
 
     def at(self, *kinds: str) -> bool:
         """Whether the current token is of one of these kinds, or is this directive."""
@@ -224,9 +227,9 @@ class Cursor:
             self.index += 1
         return Unread(" ".join(self.texts[start : self.index]), self.span(start))
 
-    def refuse(self, expected: str) -> NoReturn:
+    def refuse(self, expected: str, remedy: str = "") -> NoReturn:
         """Raise TilewrightError: `expected` should stand here."""
-        remedy = "the file ends too early: was it cut?" if self.kind == END else ""
+        remedy = "the file ends too early: was it cut?" if self.kind == END else remedy
         raise TilewrightError(f"expected {expected}, found {self.describe()}", span=self.span(), remedy=remedy)
 
     def fail(self, message: str, remedy: str, index: int | None = None) -> NoReturn:

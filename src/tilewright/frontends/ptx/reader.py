@@ -101,7 +101,7 @@ class _ModuleReader:
     def _head(self) -> None:
         cursor = self.cursor
         if not cursor.at(".version"):
-            cursor.refuse("`.version` at the start of the module")
+            cursor.refuse("`.version` at the start of the module", "give PTX, as compilers write it")
         cursor.take()
         index = cursor.index
         major, dot, minor = cursor.expect("float", "a version such as 8.0").partition(".")

@@ -170,6 +170,14 @@ class _Compared:
     def __ge__(self, other: object) -> Tile:
         return self.tracer.binary(Function.LE, other, self)
 
+    def __eq__(self, other: object) -> NoReturn:
+        """Python's own would say whether both are one object."""
+        self.tracer.refuse(
+            "`==` and `!=` are no operators of tiles and indices", "write tw.equal(x, y), or ~tw.equal(x, y)"
+        )
+
+    __hash__ = object.__hash__
+
 
 class Index(_Compared):
     """Which tile along an axis. `index + 1` and `index - 1` displace a load by elements; `index // 128` is the index of
@@ -339,10 +347,18 @@ class Expression(_Compared):
     def _unknown(self, other: object) -> NoReturn:
         self.tracer.refuse("this operator is not one of tiles", "use + - * / or a function of tw")
 
-    __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _unknown
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _unknown
+
+    def _power(self, other: object) -> NoReturn:
+        self.tracer.refuse("`**` is not an operator of tiles", "write x * x, or tw.exp(y * tw.log(x))")
+
+    __pow__ = __rpow__ = _power
 
     def __bool__(self) -> bool:
-        self.tracer.refuse("a tile has no truth value while tracing", "choose element by element, by tw.where")
+        self.tracer.refuse(
+            "a tile has no truth value while tracing",
+            "choose by tw.where, tw.maximum or tw.minimum; combine conditions by & | ~",
+        )
 
     def __float__(self) -> float:
         self.tracer.refuse("a tile is not a number while tracing", "use functions of tw on tiles")
@@ -547,6 +563,7 @@ def minimum(left: Expression | float, right: Expression | float) -> Tile:
 
 def clamp(tile: Expression, least: Expression | float, most: Expression | float) -> Tile:
     """`least` where the tile is below it, `most` where it is above that, elementwise; NaN where one is."""
+    _tracer("tw.clamp")
     return minimum(maximum(tile, least), most)
 
 
@@ -634,12 +651,13 @@ def argmin(tile: Expression, *, over: Index) -> Tile:
 
 def mean(tile: Expression, *, over: Index) -> Tile:
     """The mean of all elements along an axis of the grid: their sum over their number."""
-    total = sum(tile, over=over)
-    return total / float(total.tracer.extent(over))
+    tracer = _tracer("tw.mean")
+    return sum(tile, over=over) / float(tracer.extent(over))
 
 
 def logsumexp(tile: Expression, *, over: Index) -> Tile:
     """log(sum(exp(x))) along an axis of the grid, without overflow; NaN where all elements are -inf or one is +inf."""
+    _tracer("tw.logsumexp")
     largest = max(tile, over=over)
     return largest + log(sum(exp(tile - largest), over=over))
 
@@ -649,8 +667,9 @@ def softmax(tile: Expression, *, over: Index) -> Tile:
 
     NaN along a line whose elements are all -inf, or of which one is +inf or NaN.
     """
+    tracer = _tracer("tw.softmax")
     weights = exp(tile - max(tile, over=over))
-    return weights.tracer.binary(Function.MUL, weights, 1.0 / sum(weights, over=over))
+    return tracer.binary(Function.MUL, weights, 1.0 / sum(weights, over=over))
 
 
 def equal(left: Expression | Index | float, right: Expression | Index | float) -> Tile:

@@ -15,7 +15,9 @@ from xdsl.printer import Printer
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.frontends.tile.habits import mistake
 from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.language import __all__ as LANGUAGE
 from tilewright.frontends.tile.language import active_tracer
 from tilewright.frontends.tile.shapes import Dims, all_extents, require_promises, settled_dims, tensor_types
 from tilewright.frontends.tile.tracer import KernelTracer
@@ -45,6 +47,11 @@ def trace(
     token = active_tracer.set(tracer)
     try:
         returned = kernel.function(*(tracer.tensor(parameter) for parameter in kernel.parameters))
+    except (Exception, SystemExit) as error:
+        mistaken = mistake(error, LANGUAGE)
+        if mistaken is None:
+            raise
+        raise mistaken from error
     finally:
         active_tracer.reset(token)
     return tracer.finish(extents, ranges, returned)

@@ -27,6 +27,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import Range
 from tilewright.base.span import Span
+from tilewright.frontends.tile.habits import index_remedy
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name, source_line
 from tilewright.frontends.tile.language import (
     Accumulator,
@@ -411,7 +412,7 @@ class KernelTracer:
                     "a tile of numbers is used as an index of a store", "store at the grid's indices as they are"
                 )
             if not isinstance(index, Index):
-                self.refuse(f"{index!r} is no index", "use the indices of tw.grid and tw.loop")
+                self.refuse(f"{index!r} is no index", index_remedy(index))
             values.append(self.resolve(index))
         return values
 
@@ -513,7 +514,7 @@ class KernelTracer:
             self.refuse("tw.zeros without indices", "write tw.zeros(i, j), i and j from tw.grid")
         axes: list[str] = []
         for index in indices:
-            if not isinstance(index, Index) or index not in self.grid_indices:
+            if not isinstance(index, Index) or not any(index is each for each in self.grid_indices):
                 self.refuse(
                     "tw.zeros takes the grid's indices as they are", "write tw.zeros(i, j), i and j from tw.grid"
                 )
@@ -657,7 +658,7 @@ class KernelTracer:
         return in_order if len(in_order) == len(joined) else joined
 
     def _summed_axis(self, over: object, what: str = "a reduction") -> str:
-        if not isinstance(over, Index) or over not in self.grid_indices:
+        if not isinstance(over, Index) or not any(over is each for each in self.grid_indices):
             example = "tw.sum(x[i, j], over=j)" if what == "a reduction" else "tw.dot(x[i, k], y[k, j], over=k)"
             self.refuse(f"{what} over {over!r}", f"give an index of tw.axes or tw.grid as it is, as in {example}")
         self._refuse_group(self.resolve(over), f"{what} over the groups {over.axis}, of which a program has one")

@@ -64,7 +64,7 @@ from tilewright.ir.ac.types import FragmentType, IndexType, PhaseType, ReadingTy
 from tilewright.ir.plain_attributes import PlainParameters
 from tilewright.ir.tier import MemoryType
 
-LEAST_COLUMNS, MOST_COLUMNS = 32, 512
+LEAST_COLUMNS, MOST_COLUMNS, COLUMN_STEP = 32, 512, 8
 """Of an allocation (PTX ISA, tcgen05.alloc)."""
 
 
@@ -85,11 +85,6 @@ class TensorMemoryType(PlainParameters, TypeAttribute):
             )
         if units < 1:
             raise VerifyException(f"{columns} columns for {units} units")
-
-    @property
-    def part_columns(self) -> int:
-        """Of each unit; the part of unit u begins at so many times u."""
-        return self.columns.data // self.units.data // LEAST_COLUMNS * LEAST_COLUMNS
 
 
 @irdl_attr_definition
@@ -130,19 +125,47 @@ class TensorFillingType(PlainParameters, TypeAttribute):
 class TensorMemoryOp(AcOperation):
     """The columns that a CTA will have, and at `address` of dynamic shared memory 8 bytes for the barrier of each unit,
     then 8 for the address that the allocation gives. ring: whose slots they are, in equal parts; then there is no
-    barrier of a unit. pair: 1 if the two CTAs of a pair have them together; units are then those of one CTA."""
+    barrier of a unit, but where ring_columns are: those many are its slots, and the rest in equal parts the units'.
+    pair: 1 if the two CTAs of a pair have them together; units are then those of one CTA. asserts: 1 in a debug build,
+    which asserts at run time what is done to them."""
 
     name = "ac.tensor.memory"
     sym_name = prop_def(StringAttr)
     address = prop_def(IntAttr)
     ring = opt_prop_def(StringAttr)
+    ring_columns = opt_prop_def(IntAttr)
     pair = opt_prop_def(IntAttr)
+    asserts = opt_prop_def(IntAttr)
     result = result_def(TensorMemoryType)
 
     def verify_(self) -> None:
         columns, units = self.result.type.columns.data, self.result.type.units.data
-        if self.ring is None and units > columns // LEAST_COLUMNS:
+        if self.ring is None and (units > columns // LEAST_COLUMNS or self.ring_columns is not None):
             raise VerifyException(f"{columns} columns for {units} units")
+        if self.ring_columns is not None and (
+            self.ring_columns.data % COLUMN_STEP or not 0 < self.ring_columns.data < columns
+        ):
+            raise VerifyException(f"{self.ring_columns.data} of {columns} columns for slots of a ring")
+
+    @property
+    def units_issue(self) -> bool:
+        """Whether units have parts, and barriers of their own."""
+        return self.ring is None or self.ring_columns is not None
+
+    @property
+    def first_part(self) -> int:
+        """The column at which the part of the first unit begins."""
+        return 0 if self.ring_columns is None else self.ring_columns.data
+
+    @property
+    def part_columns(self) -> int:
+        """Of each unit; the part of unit u begins at so many times u behind the first one's."""
+        kind = self.result.type
+        return (kind.columns.data - self.first_part) // kind.units.data // LEAST_COLUMNS * LEAST_COLUMNS
+
+    def slot_columns(self, stages: int) -> int:
+        """Of a slot of the ring, which has so many."""
+        return (self.first_part or self.result.type.columns.data) // max(stages, 1)
 
 
 @irdl_op_definition

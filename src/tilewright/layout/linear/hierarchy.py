@@ -9,11 +9,10 @@ not.
 Moves that never carry into each other's bits make addition XOR: exactly then, and with power-of-two extents, a
 hierarchy is a linear layout (`linear_of`), and exactly then a linear layout is a hierarchy (`hierarchy_of`).
 
-`crossings` says which levels a map between two such machines mixes, outermost last: what a conversion must at least use
-to move data. Level names are the caller's words; nothing here knows a machine.
+Level names are the caller's words; nothing here knows a machine.
 
 Not handled: swizzles on sizes that are no power of two; levels whose map depends on an outer index in another way than
-by addition (`layout.linear.wreath`). Checked by tests/layout/linear/test_hierarchy.py against enumeration.
+by addition. Checked by tests/layout/linear/test_hierarchy.py against enumeration.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.answer import NotExpressible
-from tilewright.layout.linear.maps import LinearLayout, Names, by_bit, pack, unpack
+from tilewright.layout.linear.maps import LinearLayout, by_bit, pack, unpack
 
 if TYPE_CHECKING:
     import numpy as np
@@ -215,42 +214,6 @@ def hierarchy_of(layout: LinearLayout) -> Hierarchy | NotExpressible:
         levels.append(Level(name, tuple(modes)))
         start += bits
     return Hierarchy(tuple(levels), tuple(layout.output_sizes.items()))
-
-
-def crossings(conversion: LinearLayout) -> dict[str, frozenset[str]]:
-    """Of a map between the places of two machines with the same levels: for each level of the target, the levels of
-    the source that it depends on. Data stays within a level's place where it depends on that level alone, as a map
-    from it onto itself that is the identity."""
-    found: dict[str, set[str]] = {name: set() for name, _ in conversion.output_bits}
-    for (name, _), column in zip(by_bit(conversion.input_bits), conversion.columns, strict=True):
-        for output, value in zip(found, unpack(column, conversion.output_bits), strict=True):
-            if value:
-                found[output].add(name)
-    return {name: frozenset(levels) for name, levels in found.items()}
-
-
-def outermost_moved(conversion: LinearLayout, order: Sequence[str]) -> str | None:
-    """The outermost level, of `order` innermost first, whose place changes for some element under a map between the
-    places of two machines, or None where all stays: what must carry the data. Levels of `order` that are not in the
-    map have one place. Raises TilewrightError where the map has levels that `order` lacks."""
-    strange = {name for name, _ in (*conversion.input_bits, *conversion.output_bits)} - set(order)
-    if strange:
-        raise TilewrightError(f"hierarchy: levels {sorted(strange)} are not in the order {list(order)}")
-    for level in reversed(order):
-        if _moves(conversion, level):
-            return level
-    return None
-
-
-def _moves(conversion: LinearLayout, level: str) -> bool:
-    """Does some place have another index of the level after the map?"""
-    at: Names = conversion.output_bits
-    names = [name for name, _ in at]
-    for (name, bit), column in zip(by_bit(conversion.input_bits), conversion.columns, strict=True):
-        image = unpack(column, at)[names.index(level)] if level in names else 0
-        if image != (1 << bit if name == level else 0):
-            return True
-    return False
 
 
 def _level_text(level: Level, outputs: Sequence[tuple[str, int]]) -> str:

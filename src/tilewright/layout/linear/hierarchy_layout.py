@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.answer import NotExpressible
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear.hierarchy import Hierarchy, Level, Mode
+from tilewright.layout.linear.hierarchy import Hierarchy
 
 
 def layout_of(given: Hierarchy, strides: Mapping[str, int]) -> Layout:
@@ -32,26 +31,6 @@ def layout_of(given: Hierarchy, strides: Mapping[str, int]) -> Layout:
     shapes = [_part([mode.extent for mode in level.modes], 1) for level in given.levels]
     parts = [_part([weighed(mode.steps) for mode in level.modes], 0) for level in given.levels]
     return Layout(tuple(shapes) or 1, tuple(parts) or 0, weighed(given.offsets))
-
-
-def hierarchy_of_layout(layout: Layout, levels: Sequence[str], output: str = "offset") -> Hierarchy | NotExpressible:
-    """The outermost parts of a layout as named levels, its value as one output. Domain: constant sizes, no swizzle,
-    values from 0 on. Raises TilewrightError where the names are not as many as the parts, or sizes are symbolic."""
-    if len(levels) != layout.rank:
-        raise TilewrightError(f"{len(levels)} names for the {layout.rank} parts of {layout}")
-    if layout.swizzle is not None and not layout.swizzle.is_identity:
-        return NotExpressible(f"{layout.swizzle} is no sum of moves; layout.convert makes a linear layout of it")
-    if layout.least < 0:
-        return NotExpressible(f"the layout has values below 0, down to {layout.least}")
-    offset = layout.least - sum(min(0, (extent - 1) * stride) for extent, stride in layout.constant_flat())
-    return Hierarchy(
-        tuple(
-            Level(name, tuple(Mode(extent, (stride,)) for extent, stride in part.constant_flat() if extent > 1))
-            for name, part in zip(levels, layout.modes, strict=True)
-        ),
-        ((output, layout.greatest + 1),),
-        (offset,),
-    )
 
 
 def _part(leaves: list[int], empty: int) -> object:

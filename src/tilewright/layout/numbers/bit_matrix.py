@@ -115,14 +115,6 @@ def right_inverse(matrix: Sequence[int], rows: int) -> Columns | None:
     return solve_all(matrix, identity(rows))
 
 
-def left_inverse(matrix: Sequence[int], rows: int) -> Columns | None:
-    """A matrix L with L matrix = identity, or None if the kernel is not 0.
-
-    L maps to 0 the unit vectors that complete the image to a basis, the lowest first.
-    """
-    return None if kernel(matrix) else pseudo_inverse(matrix, rows)
-
-
 def pseudo_inverse(matrix: Sequence[int], rows: int) -> Columns:
     """A matrix P with matrix P matrix = matrix and P matrix P = P, of any matrix of `rows` rows.
 
@@ -133,16 +125,6 @@ def pseudo_inverse(matrix: Sequence[int], rows: int) -> Columns:
     leading, _ = _eliminate((*matrix, *identity(rows)))
     keep = (1 << columns) - 1
     return tuple([_in_span(leading, 1 << row, columns + rows) & keep for row in range(rows)])
-
-
-def is_permutation(matrix: Sequence[int]) -> bool:
-    """Has every column exactly one bit, no two the same?"""
-    seen = 0
-    for column in matrix:
-        if not column or column & (column - 1) or column & seen:
-            return False
-        seen |= column
-    return True
 
 
 def intersection(first: Sequence[int], second: Sequence[int]) -> Columns:

@@ -251,25 +251,6 @@ def join(left: IntegerFact, right: IntegerFact) -> IntegerFact:
     return IntegerFact(low, high, modulus, left.remainder)
 
 
-def minimum(left: IntegerFact | int, right: IntegerFact | int) -> IntegerFact:
-    """Facts of the smaller of two integers."""
-    left, right = as_fact(left), as_fact(right)
-    match left <= right:
-        case Truth.YES:
-            return left
-        case Truth.NO:
-            return right
-        case Truth.MAYBE:
-            either = join(left, right)
-            ends = [high for high in (left.high, right.high) if high is not None]
-            return IntegerFact(either.low, min(ends, default=None), either.modulus, either.remainder)
-
-
-def maximum(left: IntegerFact | int, right: IntegerFact | int) -> IntegerFact:
-    """Facts of the larger of two integers."""
-    return -minimum(-as_fact(left), -as_fact(right))
-
-
 def as_fact(value: IntegerFact | int) -> IntegerFact:
     return value if isinstance(value, IntegerFact) else IntegerFact(value, value, 0, value)
 

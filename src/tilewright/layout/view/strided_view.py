@@ -4,13 +4,12 @@ A view is the affine map (i_0, ..., i_{r-1}) -> offset + sum i_d * stride_d, wit
 first byte of one element. Dimension 0 is innermost: it varies fastest in the view's order. Strides may be zero
 (broadcast), negative, and need not be sorted; nothing says that two indices name different bytes.
 
-Every operation is exact: the result names the same elements in the same order (`split`, `join`, `drop_units`,
-`retype`), in another order (`permute`), or a stated part of them (`slice`). Where an operation does not apply it
-answers None; only an argument that no view could take, such as a repeated dimension in a permutation, raises
-TilewrightError.
+Every operation is exact: the result names the same elements in the same order (`split`, `join`, `retype`), in another
+order (`permute`), or a stated part of them (`slice`). Where an operation does not apply it answers None; only an
+argument that no view could take, such as a repeated dimension in a permutation, raises TilewrightError.
 
-Not handled: elements below one byte, hierarchical (nested) extents, layouts that are not affine (a swizzle is a term
-in `layout.view.term`). Checked by tests/layout/view/test_strided_view.py against the enumerated addresses.
+Not handled: elements below one byte, hierarchical (nested) extents, layouts that are not affine (swizzles). Checked by
+tests/layout/view/test_strided_view.py against the enumerated addresses.
 """
 
 from __future__ import annotations
@@ -135,17 +134,6 @@ class StridedView:
             return None
         return replace(self._with(0, 1, ((extent // parts, element_bytes),)), element_bytes=element_bytes)
 
-    def drop_units(self) -> StridedView:
-        """Without its dimensions of extent 1, whose strides name nothing."""
-        kept = [pair for pair in zip(self.extents, self.strides_bytes, strict=True) if pair[0] != 1]
-        return replace(self, extents=tuple(pair[0] for pair in kept), strides_bytes=tuple(pair[1] for pair in kept))
-
-    def insert_unit(self, axis: int, stride_bytes: int = 0) -> StridedView:
-        """With a dimension of extent 1 before dimension `axis`."""
-        if not 0 <= axis <= self.rank:
-            raise TilewrightError(f"strided view: no place {axis} among {self.rank} dimensions")
-        return self._with(axis, 0, ((1, stride_bytes),))
-
     def broadcast(self, axis: int, extent: int) -> StridedView:
         """With a dimension of `extent` and stride 0 before dimension `axis`: every element is named `extent` times."""
         if not 0 <= axis <= self.rank:
@@ -185,12 +173,6 @@ class StridedView:
         for extent, stride in zip(self.extents, self.strides_bytes, strict=True):
             found = (np.arange(extent, dtype=np.int64)[:, None] * stride + found[None, :]).reshape(-1)
         return found
-
-    def byte_addresses(self) -> NDArray[np.int64]:
-        """Every byte, in the view's order; shape (elements * element_bytes,)."""
-        import numpy as np
-
-        return (self.addresses()[:, None] + np.arange(self.element_bytes, dtype=np.int64)[None, :]).reshape(-1)
 
     def _dimension(self, axis: int) -> tuple[int, int]:
         if not 0 <= axis < self.rank:

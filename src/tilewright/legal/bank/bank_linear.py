@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear.maps import LinearLayout
 from tilewright.layout.numbers import bit_matrix
 from tilewright.layout.swizzle import Swizzle
 from tilewright.legal.bank.access_kind import AccessKind, access_kind, lane_groups, lanes_together, pair_distances
@@ -150,27 +149,6 @@ def affine_wavefronts(access: AffineAccess, target: Target | str) -> int:
     # Without a swizzle, a multiple of a bank's bytes rotates the banks, and any base of that residue does.
     period = max([facts.limit("multiprocessor.shared_bank_bytes"), *(1 << each.top for each in access.swizzles)])
     return _by_residue(access, kind, bits, max(period, kind.lane_bytes), facts)
-
-
-def linear_wavefronts(
-    kind: int | str, layout: LinearLayout, target: Target | str, element_bytes: int = 1, lane: str = "lane"
-) -> int:
-    """Wavefronts of all accesses of a linear layout with one output, in elements of `element_bytes`, a power of two.
-
-    lane: the input that numbers lanes; every other input is a loop. Raises TilewrightError for other layouts, lanes
-    that are no warp, addresses that are misaligned, and kinds that the target lacks.
-    """
-    facts, chosen = _facts(target), access_kind(kind)
-    if len(layout.output_bits) != 1 or element_bytes < 1 or element_bytes & (element_bytes - 1):
-        raise TilewrightError("an access needs one output, and elements whose bytes are a power of two")
-    lanes: list[int] = []
-    others: list[int] = []
-    for name, images in layout.bases.items():
-        (lanes if name == lane else others).extend(image[0] * element_bytes for image in images)
-    if 1 << len(lanes) != lane_count(kind, facts):
-        raise TilewrightError(f"{1 << len(lanes)} lanes; {chosen.name} takes addresses from {lane_count(kind, facts)}")
-    _check_alignment(chosen, [*lanes, *others])
-    return group_wavefronts(chosen, lanes, facts) << len(others)
 
 
 def group_wavefronts(kind: AccessKind, lane_images: Sequence[int], target: Target) -> int:

@@ -154,22 +154,6 @@ class Placement:
         return swizzled_addresses(sums, self.swizzles)
 
 
-def as_row_xor(placement: Placement) -> RowXor | None:
-    """The same placement as an XOR by row and vector: Triton's (vec, per phase, max phase), and so AMD's libraries.
-
-    None where a swizzle reads bits inside a row, where there are several, panels, or rows of no power of two.
-    """
-    if placement.row_xor is not None:
-        return placement.row_xor
-    pitch = placement.pitch_bytes
-    if len(placement.swizzles) != 1 or placement.panel_bytes or pitch & (pitch - 1):
-        return None
-    swizzle, row_bit = placement.swizzles[0], pitch.bit_length() - 1
-    if swizzle.source < row_bit or swizzle.target + swizzle.bits > row_bit:
-        return None
-    return RowXor(1 << swizzle.target, 1 << swizzle.source - row_bit, 1 << swizzle.bits)
-
-
 def swizzled_addresses(sums: Integers, swizzles: tuple[Swizzle, ...]) -> Integers:
     """All swizzles of these addresses, each of which reads the address as it was."""
     placed = sums.copy()

@@ -144,7 +144,10 @@ def _vectors(layout: Layout, access: TileAccess, element_bytes: int) -> list[tup
         )
     width = access_kind(access.kind).lane_bytes
     if element_bytes < 1 or width % element_bytes:
-        raise TilewrightError(f"a lane of {access.kind} moves {width} bytes, no whole elements of {element_bytes}")
+        raise TilewrightError(
+            f"a lane of {access.kind} moves {width} bytes, no whole elements of {element_bytes}",
+            remedy=f"give elements of as many bytes as divide {width}",
+        )
     elements = width // element_bytes
     leaves = [(count, stride, place) for place, (count, stride) in enumerate(layout.constant_flat())]
     inner: int | NotExpressible = -1

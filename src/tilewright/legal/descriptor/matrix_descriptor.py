@@ -27,8 +27,8 @@ Major = Literal["K", "MN"]
 Role = Literal["A", "B"]
 
 _SWIZZLES: tuple[str, ...] = get_args(Swizzle)
-_WGMMA_ELEMENTS = (Element.F16, Element.BF16, Element.F32, Element.U8)
-"""F32 stands for tf32, which has its width. 8-bit floats have no `Element` and are not handled."""
+_WGMMA_ELEMENTS = (Element.F16, Element.BF16, Element.F32, Element.F8E4M3, Element.F8E5M2, Element.U8)
+"""F32 stands for tf32, which has its width, and U8 for both integers of 8 bits."""
 _SHAPE_SOURCE = "PTX ISA, wgmma: Matrix shape"
 _MAJOR_SOURCE = "PTX ISA, wgmma: imm-trans-a and imm-trans-b are for .f16 and .bf16 alone"
 

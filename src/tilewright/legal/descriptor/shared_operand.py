@@ -40,14 +40,14 @@ from tilewright.legal.descriptor.tensor_core_descriptor import (
     shared_problems,
 )
 from tilewright.legal.tensor_map.swizzle_code import code_of, operand_swizzles, row_bytes, swizzle_of, swizzled
-from tilewright.targets import Target
+from tilewright.targets import TARGET_NAMES, Target
+from tilewright.targets.operand_bits import WGMMA_RESERVED, base_offset_of, bits_of, offsets_of
 
 Instruction = Literal["wgmma", "tcgen05"]
 
 CHUNK_BYTES = 16
 CORE_ROWS = 8
 _ATOM_32B: Swizzle = "128B_atom_32B"
-_WGMMA_RESERVED = 0xFFFF_FFFF_FFFF_FFFF & ~(0x3FFF | 0x3FFF << 16 | 0x3FFF << 32 | 7 << 49 | 3 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ def encode(descriptor: OperandDescriptor, target: Target) -> int:
 def decode_wgmma(bits: int, target: str | Target) -> OperandDescriptor:
     """What a wgmma descriptor says. Raises TilewrightError, naming them, for bits that no such descriptor has."""
     bits, target = _word(bits), target_of(target)
-    if bits & _WGMMA_RESERVED:
+    if bits & WGMMA_RESERVED:
         hint = "a descriptor of tcgen05 has bit 46 set" if bits >> 46 & 7 == 1 else ""
         raise TilewrightError(
-            f"wgmma descriptor {bits:#018x}: reserved bits are set: {bits & _WGMMA_RESERVED:#x}", remedy=hint
+            f"wgmma descriptor {bits:#018x}: reserved bits are set: {bits & WGMMA_RESERVED:#x}", remedy=hint
         )
     swizzle = swizzle_of(bits >> 62, "wgmma", target)
     assert swizzle is not None, "every number of two bits is a swizzle"
-    return OperandDescriptor(*_offsets(bits), swizzle, bits >> 49 & 7)
+    return OperandDescriptor(*offsets_of(bits), swizzle, base_offset_of(bits))
 
 
 def decode_tcgen05(bits: int, target: str | Target) -> OperandDescriptor:
@@ -109,7 +109,7 @@ def decode_tcgen05(bits: int, target: str | Target) -> OperandDescriptor:
     assert fields.layout is not None and encode_shared(fields) == bits, "the fields are all of the descriptor"
     swizzle = swizzle_of(bits >> 61, "tcgen05", target)
     assert swizzle == fields.layout, "one numbering"
-    return OperandDescriptor(*_offsets(bits), fields.layout, fields.base_offset)
+    return OperandDescriptor(*offsets_of(bits), fields.layout, fields.base_offset)
 
 
 def _absolute(fields: SharedDescriptor) -> int:
@@ -127,7 +127,7 @@ def instruction_of(target: Target) -> Instruction:
         return "wgmma"
     if target.supports("tcgen05"):
         return "tcgen05"
-    raise TilewrightError(f"{target.name} has neither wgmma nor tcgen05")
+    raise TilewrightError(f"{target.name} has neither wgmma nor tcgen05", remedy=f"choose {' or '.join(TARGET_NAMES)}")
 
 
 def depth_step(element_bytes: int, target: Target) -> int:
@@ -237,16 +237,7 @@ def _encoded(descriptor: OperandDescriptor, instruction: Instruction, target: Ta
     problems = field_problems(descriptor, target)
     if problems:
         raise TilewrightError(f"no {instruction} descriptor: {'; '.join(problems)}")
-    return (
-        descriptor.start_address >> 4
-        | descriptor.leading_bytes >> 4 << 16
-        | descriptor.stride_bytes >> 4 << 32
-        | descriptor.base_offset << 49
-    )
-
-
-def _offsets(bits: int) -> tuple[int, int, int]:
-    return (bits & 0x3FFF) << 4, (bits >> 16 & 0x3FFF) << 4, (bits >> 32 & 0x3FFF) << 4
+    return bits_of(descriptor.start_address, descriptor.leading_bytes, descriptor.stride_bytes, descriptor.base_offset)
 
 
 def _word(bits: object) -> int:

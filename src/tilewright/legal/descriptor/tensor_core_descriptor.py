@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.targets import Target
+from tilewright.targets.operand_bits import base_offset_of, bits_of, offsets_of
 
 Kind = Literal["f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"]
 OperandElement = Literal["f16", "bf16", "tf32", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "s8", "u8"]
@@ -76,10 +77,8 @@ _RESERVED = (3 << 14) | (3 << 30) | (0xFF << 53)
 def decode_shared(descriptor: int) -> SharedDescriptor:
     """The fields of a 64-bit shared-memory descriptor of sm_100; `layout` is None where its number names none."""
     return SharedDescriptor(
-        start_address=(descriptor & 0x3FFF) << 4,
-        leading_offset_bytes=(descriptor >> 16 & 0x3FFF) << 4,
-        stride_offset_bytes=(descriptor >> 32 & 0x3FFF) << 4,
-        base_offset=descriptor >> 49 & 7,
+        *offsets_of(descriptor),
+        base_offset=base_offset_of(descriptor),
         layout=_LAYOUT_OF.get(descriptor >> 61 & 7),
         constant=descriptor >> 46 & 7,
         absolute_leading=bool(descriptor >> 52 & 1),
@@ -91,32 +90,12 @@ def encode_shared(fields: SharedDescriptor) -> int:
     """The 64 bits of a shared-memory descriptor. Offsets lose what their 14-bit fields of 16 bytes cannot hold."""
     layout = 7 if fields.layout is None else _LAYOUTS[fields.layout]
     return (
-        fields.start_address >> 4 & 0x3FFF
-        | (fields.leading_offset_bytes >> 4 & 0x3FFF) << 16
-        | (fields.stride_offset_bytes >> 4 & 0x3FFF) << 32
+        bits_of(fields.start_address, fields.leading_offset_bytes, fields.stride_offset_bytes, fields.base_offset)
         | fields.constant << 46
-        | fields.base_offset << 49
         | fields.absolute_leading << 52
         | layout << 61
         | fields.reserved
     )
-
-
-def encodable(fields: SharedDescriptor, target: Target) -> tuple[str, ...]:
-    """Why `encode_shared` would lose something of these fields; empty if it would not."""
-    multiple, limit = (target.limit(f"shared_descriptor.offset_{name}_bytes") for name in ("multiple", "limit"))
-    most = target.limit("shared_descriptor.base_offset_max")
-    found: list[str] = []
-    for name, value in (
-        ("start address", fields.start_address),
-        ("leading offset", fields.leading_offset_bytes),
-        ("stride offset", fields.stride_offset_bytes),
-    ):
-        if value % multiple or not 0 <= value < limit:
-            found.append(f"{name} {value} is not a multiple of {multiple} from 0 to {limit - multiple}")
-    if not 0 <= fields.base_offset <= most:
-        found.append(f"base offset {fields.base_offset} is not between 0 and {most}")
-    return tuple(found)
 
 
 def shared_problems(fields: SharedDescriptor) -> tuple[str, ...]:

@@ -268,11 +268,6 @@ def largest_box(map: TensorMap, limit_bytes: int) -> Cost:
     return _largest_box(map.rank, map.fields.dtype, limit_bytes)
 
 
-def box_bytes_at_most(map: TensorMap, limit_bytes: int) -> Constraint:
-    """The want that a box takes no more of shared memory than `limit_bytes`."""
-    return _box_bytes_at_most(map.rank, map.fields.dtype, limit_bytes)
-
-
 @lru_cache(maxsize=256)
 def small(field: str) -> Cost:
     """The cost that prefers a small value of one field, such as a padded stride."""
@@ -291,13 +286,3 @@ def _largest_box(rank: int, dtype: int, limit_bytes: int) -> Cost:
         return -(product(box) * bits // _BITS)
 
     return Cost("box bytes", tuple(f"box[{index}]" for index in range(rank)), value, -limit_bytes)
-
-
-@lru_cache(maxsize=256)
-def _box_bytes_at_most(rank: int, dtype: int, limit_bytes: int) -> Constraint:
-    bits = DATA_TYPES[dtype].shared_bits
-
-    def holds(*box: Term) -> Truth:
-        return product(box) * bits <= limit_bytes * _BITS
-
-    return Constraint(f"box of at most {limit_bytes} bytes", tuple(f"box[{index}]" for index in range(rank)), holds)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from tilewright.layout.view.derivation import common_form
 from tilewright.layout.view.descriptor_limits import DescriptorLimits
+from tilewright.layout.view.strided_view import StridedView
 from tilewright.layout.view.tiled_view import Dimension, TiledView
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _decoded(content: object) -> Goals | None:
 def _set_text(source: TiledView) -> str | None:
     """The bytes of the first tile, of all, and the first bytes of tiles, as isl writes them; None where it gave up."""
     from tilewright.solve.bounded import Undetermined
-    from tilewright.solve.integer_set import Layout, byte_set_text
+    from tilewright.solve.integer_set import byte_set_text
 
     dimensions = source.dimensions
     strides = tuple(dimension.stride_bytes for dimension in dimensions)
@@ -83,7 +84,7 @@ def _set_text(source: TiledView) -> str | None:
         ),
     ):
         scaled = tuple(stride * step for stride, step in zip(strides, steps, strict=True))
-        text = byte_set_text(Layout(extents, scaled, 0, source.element_bytes))
+        text = byte_set_text(StridedView(extents, scaled, 0, source.element_bytes))
         if isinstance(text, Undetermined):
             return None
         texts.append(text)

@@ -15,9 +15,9 @@ concrete map. Checked by tests/legal/symbolic/test_symbolic.py, against `tiled_r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.numbers.condition import Comparison, Condition, Either, Every, names_of, parts_of
@@ -26,7 +26,6 @@ from tilewright.layout.numbers.integer_fact import IntegerFact, Truth
 from tilewright.legal.argument import target_of
 from tilewright.legal.symbolic.guard import Guard
 from tilewright.legal.symbolic.symbolic_map import SymbolicMap, fields_of
-from tilewright.legal.symbolic.symbolic_term import FactTerm
 from tilewright.legal.tensor_map.common_rules import Driver, driver_version
 from tilewright.legal.tensor_map.rule import Fields, Rule, always, implies
 from tilewright.legal.tensor_map.tiled_rules import tiled_rules
@@ -117,43 +116,12 @@ def _condition(truth: object) -> Condition:
     raise TypeError(f"a rule over terms gave {truth!r}, which is no condition")
 
 
-def decide_fields(given: Fields, target: Target, driver: object = None) -> Truth:
-    """Whether a map is legal, of which some numbers are facts: entries of `given` are int or IntegerFact.
-
-    The quick question: relations between entries are not seen, and no guard is made. Enumerations and the rank are int.
-    """
-    lifted = replace(given, **{name: _lifted(getattr(given, name)) for name in _NUMBERS})
-    answer = Truth.YES
-    for rule in _chosen(_discrete(given), target, driver_version(driver)):
-        truth = _stated(rule, lifted)
-        if truth is True or truth is Truth.YES:
-            continue
-        if truth is False or truth is Truth.NO:
-            return Truth.NO
-        answer = Truth.MAYBE
-    return answer
-
-
 def _stated(rule: Rule, given: Fields) -> Any:
     """`rule.stated`, for a rule that is known to apply."""
     if rule.defined is always:
         return rule.holds(given)
     defined = rule.defined(given)
     return True if defined is False else implies(defined, rule.holds(given))
-
-
-_NUMBERS = ("address", "dims", "strides", "box", "element_strides")
-"""The fields that may be facts."""
-
-
-def _lifted(value: object) -> Any:
-    match value:
-        case IntegerFact():
-            return value.constant if value.constant is not None else FactTerm(value)
-        case tuple():
-            return tuple(_lifted(entry) for entry in cast("tuple[object, ...]", value))
-        case _:
-            return value
 
 
 def _discrete(given: Fields) -> tuple[int, ...]:

@@ -31,32 +31,12 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle
 from tilewright.legal.tensor_map.enumerations import SWIZZLES
 from tilewright.legal.tensor_map.im2col_map import Im2colMap
-from tilewright.legal.tensor_map.swizzle_code import LINE_BYTES, period_bytes, row_bytes, swizzled
+from tilewright.legal.tensor_map.swizzle_code import row_bytes, swizzled
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.targets import Target
 
 _SLICE_BYTES = (0, 16, 32)
 """By the driver's number of the interleave."""
-
-
-@dataclass(frozen=True, slots=True)
-class DestinationPhase:
-    """How a destination stands to a swizzle's pattern.
-
-    aligned: the copy engine takes it; phase_lines: lines of 128 bytes since the pattern last began; alignment_bytes:
-    what a destination must be a multiple of for the pattern to begin there.
-    """
-
-    aligned: bool
-    phase_lines: int
-    alignment_bytes: int
-
-
-def destination_phase(address: int, swizzle: Swizzle, target: Target) -> DestinationPhase:
-    """How shared address `address` stands to the pattern of `swizzle` (PTX ISA, Swizzling Modes)."""
-    alignment = target.limit("tensor_map.shared_alignment_bytes")
-    period = period_bytes(swizzle, target)
-    return DestinationPhase(address % alignment == 0, address % period // LINE_BYTES, max(alignment, period))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,23 +62,6 @@ def operand_swizzles(numbering: Literal["wgmma", "tcgen05"], target: Target) -> 
     return tuple(name for name, code in zip(SWIZZLES, _codes(numbering, target), strict=False) if code >= 0)
 
 
-def replace_codes(swizzle: Swizzle, target: Target) -> tuple[int, int]:
-    """`.swizzle_mode` and `.swizzle_atomicity` of `tensormap.replace`. Raises TilewrightError where there are none."""
-    modes = target.limits("tensormap_replace.swizzle_mode_codes")
-    index = SWIZZLES.index(swizzle)
-    if index >= len(modes):
-        raise TilewrightError(f"{target.name} has no swizzle {swizzle}")
-    return modes[index], target.limits("tensormap_replace.swizzle_atomicity_codes")[index]
-
-
-def swizzle_of_replace(mode: int, atomicity: int, target: Target) -> Swizzle | None:
-    """The swizzle that `tensormap.replace` calls so; None where there is none."""
-    for name in swizzles(target):
-        if replace_codes(name, target) == (mode, atomicity):
-            return name
-    return None
-
-
 def _codes(numbering: Numbering, target: Target) -> tuple[int, ...]:
     if numbering == "driver":
         return tuple(range(len(target.limits("swizzle.xor_bits"))))

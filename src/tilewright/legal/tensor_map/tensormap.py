@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from tilewright.base.plan import TensorMap
 from tilewright.legal.tensor_map.cautions import FAILING
-from tilewright.legal.tensor_map.enumerations import SWIZZLES
 from tilewright.legal.tensor_map.im2col_map import any_from_plan
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.violation import Violation
@@ -25,11 +24,6 @@ def violations(map: TensorMap, target: Target, *, global_address: int = 0) -> tu
     `map.offset_bytes` is added to the address. Raises TilewrightError where the fields' lengths contradict each other.
     """
     return check(any_from_plan(map, global_address), target).violations
-
-
-def swizzle_span_bytes(map: TensorMap, target: Target) -> int:
-    """Bytes of the row that the map's swizzle permutes; 0 without swizzle."""
-    return target.limits("tensor_map.swizzle_span_bytes")[SWIZZLES.index(map.swizzle)]
 
 
 def cautions(map: TensorMap, target: Target) -> tuple[Violation, ...]:

@@ -6,8 +6,9 @@ and is waited for where its result is first needed; one whose sum is only carrie
 right behind that iteration's first product, or at once where it is the first itself. So the tensor core works on it
 while the threads compute, until its sum or its operand's registers are needed. Products whose operands are computed of
 the same values, as two gradients are, are issued together once all operands are there, each from a bank of A's
-registers of its own. While one consumer computes, the tensor core multiplies for the other. A slot is released after
-the last product that reads it; those that stay for the whole tile, after the last walk.
+registers of its own. While one consumer computes, the tensor core multiplies for the other; where they issue in order,
+the products of values run when an iteration ends, and the next one waits for them. A slot is released after the last
+product that reads it; those that stay for the whole tile, after the last walk.
 
 Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0.
 
@@ -39,13 +40,13 @@ from tilewright.ir.cascade_facts import (
     Product,
     first_alike,
     is_of_slots,
-    loads_of_walk,
     products_of,
     shared_sums,
     slot_sums,
     sum_of,
 )
 from tilewright.ir.function import Function
+from tilewright.ir.issued_products import consumers_uses
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
@@ -56,6 +57,7 @@ from tilewright.ir.tile.types import value_type
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import slot_product, tensor_product
+from tilewright.lower.cascade.issued_ahead import Ahead, read_issued
 from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
@@ -67,7 +69,7 @@ from tilewright.lower.cascade.point_values import (
 )
 from tilewright.lower.cascade.remade import end_rooms, start_rooms
 from tilewright.lower.cascade.results import store_result
-from tilewright.lower.cascade.running import Postponed, Room, Running, State, Staying, flat, unflat
+from tilewright.lower.cascade.running import Postponed, Room, Running, State, Staying, Unsettled, flat, unflat
 from tilewright.lower.cascade.shared import Shared
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
 from tilewright.lower.cascade.slots import (
@@ -126,6 +128,8 @@ class Consumer:
     postponed: dict[SSAValue, Postponed] = field(default_factory=dict[SSAValue, Postponed])
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
     staying: dict[SSAValue, Staying] = field(default_factory=dict[SSAValue, Staying])
+    unsettled: dict[SSAValue, Unsettled] = field(default_factory=dict[SSAValue, Unsettled])
+    """Sums that the iteration before left running, by what this one calls them."""
     late: SSAValue | None = None
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
     rooms: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
@@ -136,6 +140,8 @@ class Consumer:
     """In which consumers issue their products."""
     boxes: SlotCounter = field(default_factory=SlotCounter)
     """In which results of the tile have left."""
+    ahead: Ahead | None = None
+    """Where another role issues some of an iteration's products."""
     summed: Sequence[Product] = ()
     """What the program's only walk sums, into accumulators in registers; nothing where it does more."""
 
@@ -196,17 +202,18 @@ class Consumer:
         late = self.late_sum(op)
         sums = tensor_product.staying_sums(self, op) if self.memory is not None else {}
         state: list[State] = [sums.get(at) or self.kept(value) for at, value in enumerate(op.carried)]
-        alone = late is not None or bool(sums)
+        take_issue(self.build, self.issue_order)
+        alone = late is not None or bool(sums) or self.issue_order is not None
         if alone:
-            # The first iteration by itself: no product is left to it, and no sum stands in tensor memory.
+            # The first iteration by itself: no product is left to it or still runs, no sum stands in tensor memory.
             state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
         carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying)]
         carried += [*(self.rooms[load] for load in roomed), *flat(state)]
+        carried += [self.ahead.cursor] if self.ahead is not None else []
         # A slot that stays has been read when an iteration ends.
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
         types[len(passing) : len(passing) + len(staying)] = retired
-        take_issue(self.build, self.issue_order)
         inner, block, loop = counted_loop(self.build, int(alone), carried, types=types)
 
         def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[State]]:
@@ -215,22 +222,29 @@ class Consumer:
             held = dict(zip(staying, values[len(passing) :], strict=False))
             rooms = dict(zip(roomed, values[len(passing) + len(staying) :], strict=False))
             rest = values[len(passing) + len(staying) + len(roomed) :]
-            moved = replace(self, cursors=self.cursors | cursors, held=self.held | held, rooms=self.rooms | rooms)
+            ahead = None if self.ahead is None else replace(self.ahead, cursor=values[-1])
+            moved = replace(
+                self, cursors=self.cursors | cursors, held=self.held | held, rooms=self.rooms | rooms, ahead=ahead
+            )
             return moved, unflat(rest, state)
 
         body, entering = taken(block.args[1:])
         yielded = self.iterate(op, entering, late, inner, block.args[0], body)
         following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying)]
         following += [body.rooms[load] for load in roomed]
-        inner.add(ac.YieldOp.create(operands=[*following, *flat(yielded)]))
+        last = [body.ahead.cursor] if body.ahead is not None else []
+        inner.add(ac.YieldOp.create(operands=[*following, *flat(yielded), *last]))
         pass_issue(self.build, self.issue_order)
         after, left = taken(list(loop.outputs))
-        self.cursors, self.held, self.rooms = after.cursors, after.held, after.rooms
+        self.cursors, self.held, self.rooms, self.ahead = after.cursors, after.held, after.rooms, after.ahead
         for output, item in zip(op.outputs, left, strict=True):
             if isinstance(item, Postponed):
                 self.postponed[output] = item
             elif isinstance(item, Staying):
                 self.values[output] = tensor_product.sum_behind(self, item)
+            elif isinstance(item, Unsettled):
+                readings = tuple((None, reading) for reading in item.readings)
+                self.running[output] = Running(item.inflight, readings, computed=True)
             else:
                 self.values[output] = item
         self.settle()
@@ -264,14 +278,16 @@ class Consumer:
         it takes, and moves on."""
         body = replace(
             self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
-            cursors=slots.cursors, held=slots.held, rooms=slots.rooms, made=set(), left=self.uses(loop), postponed={},
-            running={}, staying={}, late=late,
+            cursors=slots.cursors, held=slots.held, rooms=slots.rooms, ahead=slots.ahead, made=set(),
+            left=self.uses(loop), postponed={}, running={}, staying={}, unsettled={}, late=late,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):
             if isinstance(item, Postponed):
                 body.postponed[argument] = item
             elif isinstance(item, Staying):
                 body.staying[argument] = item
+            elif isinstance(item, Unsettled):
+                body.unsettled[argument] = item
             else:
                 body.values[argument] = item
         return body.body(list(loop.body.block.ops))
@@ -300,7 +316,10 @@ class Consumer:
                 case tile.StoreOp() if op not in boxed:
                     store_result(self, op)
                 case tile.YieldOp():
-                    apart = [self.staying.get(value) or self.postponed.get(value) for value in op.values]
+                    apart = [
+                        self.staying.get(value) or self.postponed.get(value) or self.left_running(bare(value))
+                        for value in op.values
+                    ]
                     found = [item or self.kept(value) for item, value in zip(apart, op.values, strict=True)]
                     if self.running:
                         self.wait_until(None)
@@ -308,6 +327,22 @@ class Consumer:
                 case _:
                     pass
         return []
+
+    def left_running(self, value: SSAValue) -> Unsettled | None:
+        """A sum that runs at an iteration's end, where consumers issue in order: the next iteration waits for it,
+        behind its own first product. What the product reads, nothing else does then."""
+        if self.issue_order is None or value not in self.running:
+            return None
+        item = self.running.pop(value)
+        for load, _ in item.readings:
+            assert isinstance(load, tile.LoadOp) and self.left[load] == 1, "the slot's last reader"
+            del self.held[load]
+        return Unsettled(item.inflight, tuple(reading for _, reading in item.readings))
+
+    def begun(self, value: SSAValue) -> SSAValue:
+        """What a product is added to: a sum in flight, or a fragment that an accumulator begins as."""
+        item = self.unsettled.get(bare(value))
+        return self.kept(value) if item is None else item.inflight
 
     def issue_postponed(self) -> None:
         """Issue the product that the iteration before left to this one."""
@@ -354,7 +389,7 @@ class Consumer:
 
     def uses(self, loop: tile.LoopOp) -> dict[tile.LoadOp, int]:
         """How often a tile of a walk reads each load that goes through shared memory."""
-        found = loads_of_walk(loop, list(self.products.values()), self.rings)
+        found = consumers_uses(self.program, self.d, loop, list(self.rings))
         return found if self.memory is None else found | tensor_product.reads_of_held(self, loop)
 
     def is_read(self, load: tile.LoadOp) -> bool:
@@ -530,7 +565,11 @@ class Consumer:
         is only carried on."""
         product = self.products[op]
         if self.memory is not None:
-            if op.result not in self.values and self.start_of(op)[1] not in self.staying:
+            if op.result in self.values or self.start_of(op)[1] in self.staying:
+                return
+            if list(self.products).index(op) in self.d.issued:
+                read_issued(self, product)
+            else:
                 tensor_product.product_in_tensor_memory(self, product)
             return
         other, result = self.start_of(op)

@@ -25,6 +25,7 @@ from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import Product, cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.group_rows import in_line
+from tilewright.ir.issued_products import loads_issued
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
@@ -40,6 +41,7 @@ from tilewright.lower.build import (
     wait_for_launch_before,
 )
 from tilewright.lower.cascade.consumer import Consumer
+from tilewright.lower.cascade.issued_ahead import Ahead, add_issuer_ahead
 from tilewright.lower.cascade.place import (
     KnownPlaces,
     Place,
@@ -129,6 +131,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     sums = declare_sums(build, d) if d.sum_slots else None
     memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
     allocated = memory if sums is None else sums.memory
+    memory = allocated if d.issued else memory
     declared = [each.ring for each in rings.values() if not each.decision.joined]
     further = (turns, sums and sums.ring, meeting and meeting.ring)
     for ring in (*declared, *(each for each in further if each is not None)):
@@ -144,7 +147,9 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     if d.programmatic and not d.filler_waits:
         wait_for_launch_before(build)
     _add_producer(build, program, d, rings, arrays)
-    if sums is not None:
+    if sums is not None and d.issued:
+        add_issuer_ahead(build, program, d, rings, sums, _WARPGROUP)
+    elif sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
     _add_consumer(
         build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials, meeting, rooms), arrays, sums
@@ -368,9 +373,10 @@ def _add_consumer(
     role, unit = new_role(
         build, "consumer", "warpgroup128", d.consumers, _first_consumer(d), d.consumer_registers, apart
     )  # fmt: skip
-    led = leaders(rings) if sums is None else []
+    read = loads_issued(program, d)[1] if d.issued else rings.keys()
+    led = [] if d.sums_alone else [load for load in leaders(rings) if load in read]
     starts: Sequence[SSAValue] = [rings[load].start(role, "full") for load in led]
-    starts = starts if sums is None else [sums.start(role, "full")]
+    starts = starts if sums is None else [*starts, sums.start(role, "full")]
     starts = [*starts, *start_meetings(role, shared.meeting)]
     share = split_index(role, d.split_sum)
     stored = share_of_result(role, d.split_sum, share)
@@ -380,14 +386,16 @@ def _add_consumer(
         if d.consumers_wait:
             outer.add(ac.GridWaitOp.create())
         cursors = dict(zip(led, carried, strict=False))
-        reads = None if sums is None else (sums, carried[0])
+        reads = (sums, carried[0]) if sums is not None and d.sums_alone else None
+        ahead = Ahead(sums, carried[len(led)]) if sums is not None and d.issued else None
         kept, place = stored_by_last(outer, d.team_sum, stored, place.team), replace(place, share=share)
         consumer = Consumer(
             outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads, kept,
-            carried[len(led) :] if sums is None else [], issue_order=order,
+            carried[len(led) :] if sums is None else [], issue_order=order, ahead=ahead,
         )  # fmt: skip
         consumer.run()
         left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
+        left += [consumer.ahead.cursor] if consumer.ahead is not None else []
         left += consumer.meetings
         outer.add(ac.YieldOp.create(operands=left))
         starts = outer.results()

@@ -95,16 +95,18 @@ def _in_base_2(
     Of what is taken off and huge, as the largest of a row is that a mask's -1e30 fills, x log2 e rounds by more than an
     exponent may be, and x - x would not be 0. There the power is one of 2: float32 has no two numbers of this size that
     differ by less than 64, and exponents are 0 or far from it. Where each column has another number to take off, that
-    would cost more than to take the difference first, by one multiply-add as well if the numbers are powers of 2."""
+    would cost more than to take the difference first, by one multiply-add as well."""
     owner = value.owner
     if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.SUB:
         left, right = (_times_number(side, leaves) for side in (owner.left, owner.right))
-        if not is_of_row(owner.right) and _is_power_of_two(left[1]) and _is_power_of_two(right[1]):
-            factors = constant(build, left[1]), constant(build, -right[1])
-            taken = scalar_function(build, Function.MUL.value, point_value(build, right[0], leaves), factors[1])
-            found = scalar_function(build, Function.FMA.value, point_value(build, left[0], leaves), factors[0], taken)
-            return scalar_function(build, Function.MUL.value, found, constant(build, _LOG2E))
         taken = point_value(build, right[0], leaves)
+        if not is_of_row(bare(owner.right)):
+            if right[1] != 1.0:
+                taken = scalar_function(build, Function.MUL.value, taken, constant(build, right[1]))
+            taken = scalar_function(build, Function.NEG.value, taken)
+            factor = constant(build, left[1])
+            found = scalar_function(build, Function.FMA.value, point_value(build, left[0], leaves), factor, taken)
+            return scalar_function(build, Function.MUL.value, found, constant(build, _LOG2E))
         size = scalar_function(build, Function.ABS.value, taken)
         huge = scalar_function(build, Function.LT.value, constant(build, _HUGE), size)
         factor, less = (
@@ -115,10 +117,6 @@ def _in_base_2(
         return scalar_function(build, Function.FMA.value, point_value(build, left[0], leaves), factor, taken)
     inner, number = _times_number(value, leaves)
     return scalar_function(build, "mul", point_value(build, inner, leaves), constant(build, _LOG2E * number))
-
-
-def _is_power_of_two(number: float) -> bool:
-    return abs(math.frexp(number)[0]) == 0.5
 
 
 def _times_number(value: SSAValue, leaves: Mapping[SSAValue, SSAValue]) -> tuple[SSAValue, float]:

@@ -49,7 +49,16 @@ class Staying:
     accumulator: SSAValue | None = None
 
 
-State: TypeAlias = "SSAValue | Postponed | Staying"
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A sum whose newest product the next iteration waits for: its accumulator, and the slots that the product reads,
+    of which nothing once they were given back."""
+
+    inflight: SSAValue
+    readings: tuple[SSAValue, ...]
+
+
+State: TypeAlias = "SSAValue | Postponed | Staying | Unsettled"
 """What a walk carries."""
 
 
@@ -60,6 +69,8 @@ def flat(state: Sequence[State]) -> list[SSAValue]:
         if isinstance(item, Staying):
             assert item.accumulator is not None, "an iteration has multiplied"
             found.append(item.accumulator)
+        elif isinstance(item, Unsettled):
+            found += (item.inflight, *item.readings)
         else:
             found += (item.start, item.held, item.phase) if isinstance(item, Postponed) else (item,)
     return found
@@ -73,6 +84,8 @@ def unflat(values: Sequence[SSAValue], like: Sequence[State]) -> list[State]:
             found.append(Staying(item.op, next(left)))
         elif isinstance(item, Postponed):
             found.append(Postponed(item.op, next(left), next(left), next(left)))
+        elif isinstance(item, Unsettled):
+            found.append(Unsettled(next(left), tuple(next(left) for _ in item.readings)))
         else:
             found.append(next(left))
     return found

@@ -57,7 +57,11 @@ def product_of_slots(consumer: Consumer, product: Product, start: SSAValue | Non
     inflight, b_reading, a_reading = issue(consumer, product, loads, phases, starts)
     consumer.running[result] = Running(inflight, ((read_by(consumer, brought), b_reading), (left, a_reading)))
     consumer.issue_postponed()
+    # Before the wait, so that the loads run beside the products of the iteration before, too.
     consumer.load_along(product.op)
+    unsettled = [reading for item in consumer.unsettled.values() for reading in item.readings]
+    give_back(consumer, unsettled, len(consumer.running))
+    consumer.unsettled = {value: replace(item, readings=()) for value, item in consumer.unsettled.items()}
     make_ahead(consumer, product.op)
 
 

@@ -30,7 +30,8 @@ from tilewright.ir.ac.tensor_memory import (
     TensorReadOp,
 )
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, first_alike, slot_sums
+from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, slot_sums
+from tilewright.ir.issued_products import operands_of
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loops
@@ -43,6 +44,7 @@ from tilewright.lower.cascade.slots import (
     marked,
     matrix_layout,
     release,
+    step_elements,
     wait_for,
 )
 from tilewright.lower.cascade.tensor_product import FIRST_BARRIER, release_read
@@ -91,7 +93,9 @@ def declare_sums(build: Build, d: CascadeDecisions) -> Sums:
         "sym_name": StringAttr("tensor_memory"),
         "address": IntAttr(address + 16 * d.sum_slots),
         "ring": StringAttr(_RING),
+        **({"ring_columns": IntAttr(d.sum_slots * d.issued_columns)} if d.issued else {}),
         **marked("pair", bool(d.pair)),
+        **marked("asserts", bool(d.asserts)),
     }
     kind = TensorMemoryType(IntAttr(d.tensor_columns), IntAttr(d.consumers))
     return Sums(ring, build.value(TensorMemoryOp.create(properties=properties, result_types=[kind])))
@@ -130,8 +134,8 @@ def add_issuer(
     for loop in loops(program):
         products = slot_sums(program, loop)
         into, own = sums.take(inside, own, "empty")
-        needed = list(dict.fromkeys(load for each in products for load in _operands(program, each)))
-        issuer = _Issuer(program, d, rings, sums, products, columns_of_sums(d, axes, products))
+        needed = list(dict.fromkeys(load for each in products for load in operands_of(program, each)))
+        issuer = Issuer(program, d, rings, sums, products, columns_of_sums(d, axes, products))
         # The first products of a walk by themselves: they overwrite.
         filling, moved = issuer.issue(inside, {load: cursors[load] for load in needed}, into, 0)
         inner, block, op = counted_loop(inside, 1, [*(moved[load] for load in needed), filling])
@@ -144,14 +148,11 @@ def add_issuer(
     inside.add(ac.YieldOp.create(operands=[*(cursors[load] for load in listed), own]))
 
 
-def _operands(program: tile.ProgramOp, product: Product) -> tuple[tile.LoadOp, tile.LoadOp]:
-    """Of the rows first, as the rings know them."""
-    assert isinstance(product.held.owner, tile.LoadOp)
-    return first_alike(program, product.held.owner), product.brought
-
-
 @dataclass(frozen=True, slots=True)
-class _Issuer:
+class Issuer:
+    """Of products of two slots each, side by side in a slot of tensor memory. columns: where in it each sum begins, and
+    how many it has."""
+
     program: tile.ProgramOp
     d: CascadeDecisions
     rings: Mapping[tile.LoadOp, Ring]
@@ -160,14 +161,21 @@ class _Issuer:
     columns: Mapping[SSAValue, tuple[int, int]]
 
     def issue(
-        self, build: Build, cursors: Mapping[tile.LoadOp, SSAValue], into: SSAValue, accumulate: int
+        self,
+        build: Build,
+        cursors: Mapping[tile.LoadOp, SSAValue],
+        into: SSAValue,
+        accumulate: int,
+        staying: dict[tile.LoadOp, SSAValue] | None = None,
     ) -> tuple[SSAValue, dict[tile.LoadOp, SSAValue]]:
-        """The products of one tile of the walk; (the slot that they fill, cursors behind the operands' slots)."""
-        left = [load for each in self.products for load in _operands(self.program, each)]
-        held: dict[tile.LoadOp, SSAValue] = {}
+        """The products of one tile of the walk; (the slot that they fill, cursors behind the operands' slots).
+        staying: slots that are not released, as they are before and after."""
+        left = [load for each in self.products for load in operands_of(self.program, each)]
+        staying = {} if staying is None else staying
+        held: dict[tile.LoadOp, SSAValue] = dict(staying)
         moved: dict[tile.LoadOp, SSAValue] = {}
         for each in self.products:
-            loads = _operands(self.program, each)
+            loads = operands_of(self.program, each)
             for load in loads:
                 if load not in held:
                     held[load] = self.rings[load].wait(build, cursors[load], "full")
@@ -175,10 +183,11 @@ class _Issuer:
             into, readings = self._fill(build, each, loads, (held[loads[0]], held[loads[1]]), into, accumulate)
             for load, reading in zip(loads, readings, strict=True):
                 left.remove(load)
-                if load in left:
+                if load in left or load in staying:
                     held[load] = reading
                 else:
                     release_read(build, reading, pair=bool(self.d.pair))
+        staying.update({load: held[load] for load in staying})
         return into, moved
 
     def _fill(
@@ -191,7 +200,10 @@ class _Issuer:
         accumulate: int,
     ) -> tuple[SSAValue, tuple[SSAValue, SSAValue]]:
         a, b = (self.rings[load] for load in loads)
-        over, depth = product.op.axis.data, self.d.tile_streamed
+        over = product.op.axis.data
+        depth, step = self.d.tile_streamed, step_elements(b.decision)
+        if over != self.d.streamed:
+            depth = -(-self.program.extents[over] // step) * step
         begin, columns = self.columns[product.op.result]
         major, leading, stride, steps = matrix_layout(a.decision, over, depth)
         op = TensorFillOp.create(

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import COPYING_THREADS, AsyncCopyArriveOp
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
+from tilewright.ir.issued_products import loads_issued
 from tilewright.ir.tier import MemoryType, int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads
@@ -128,7 +129,7 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
         if each.joined and before is not None:
             ring_name, ring, by_threads = before.name, before.ring, before.by_threads
         else:
-            ring_name, units = StringAttr(f"{name}_ring"), 1 if d.sum_slots else d.tile_units
+            ring_name, units = StringAttr(f"{name}_ring"), arrivals_of_readers(program, d, listed[each.load])
             filled = together(d.slots, each)
             peers, by_threads = max(one.peers for one in filled), any(one.piece_bytes for one in filled)
             arrivals = (2 if d.pair else 1) + COPYING_THREADS * int(by_threads)
@@ -152,6 +153,14 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
         rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, source, *how)
         address += each.slots * each.among * each.slot_bytes
     return rings
+
+
+def arrivals_of_readers(program: tile.ProgramOp, d: CascadeDecisions, load: tile.LoadOp) -> int:
+    """That a slot's release takes, in one CTA: of each consumer that reads it, and of the role that issues."""
+    if d.sums_alone:
+        return 1
+    issued, others = loads_issued(program, d)
+    return (load in issued) + (d.tile_units if load in others or load not in issued else 0)
 
 
 def together(slots: Sequence[SlotDecision], first: SlotDecision) -> list[SlotDecision]:

@@ -60,12 +60,13 @@ def declare_memory(build: Build, d: CascadeDecisions) -> SSAValue:
     """The CTA's columns, initialised and allocated before its threads meet."""
     address = behind_barriers(d)
     kind = TensorMemoryType(IntAttr(d.tensor_columns), IntAttr(d.consumers))
-    properties = {"sym_name": StringAttr("tensor_memory"), "address": IntAttr(address)}
+    properties: dict[str, Attribute] = {"sym_name": StringAttr("tensor_memory"), "address": IntAttr(address)}
+    properties |= marked("asserts", bool(d.asserts))
     return build.value(TensorMemoryOp.create(properties=properties, result_types=[kind]))
 
 
 def set_up(build: Build, d: CascadeDecisions, memory: SSAValue) -> None:
-    own = () if d.sum_slots else (TensorInitOp,)
+    own = () if d.sums_alone else (TensorInitOp,)
     for op in (*own, TensorAllocOp, TensorRelinquishOp):
         build.add(op.create(operands=[memory]))
 

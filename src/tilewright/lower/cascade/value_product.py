@@ -2,7 +2,8 @@
 
 Where consumers issue in order (`distribution.issue_order`), a consumer takes its turn before the products of an
 iteration's values, and passes it on once those of the next iteration's slots are issued. So all products of one
-consumer run while the other computes.
+consumer run while the other computes. The next iteration waits for the products of values once its own first one is
+issued: waited for before, they would leave the tensor core idle until that is.
 
 Checked by: tests/lower/cascade.
 """
@@ -38,7 +39,7 @@ def products_of_values(consumer: Consumer, first: ContractOp) -> None:
         brought = consumer.products[op].brought
         if brought not in consumer.held and brought not in consumer.rooms:
             consumer.wait(brought)
-    starts = [other and consumer.kept(other) for other, _ in map(consumer.start_of, ops)]
+    starts = [other and consumer.begun(other) for other, _ in map(consumer.start_of, ops)]
     products = [consumer.products[op] for op in ops]
     held = [consumer.operand(each.op, each.element) for each in products]
     staged = stage_operands(consumer, products, held)
@@ -75,8 +76,10 @@ def issue_held(
     ring, turned = operand_ring(consumer, brought), consumer.rings[brought].decision.remade == "turned"
     depth = consumer.d.tile_streamed
     properties, kinds = consumer.issue_types(ring, op.axis.data)
+    if start is not None and not isinstance(start.type, ac.InflightType):
+        start = consumer.start(start)
     issue = FragmentIssueOp.create(
-        operands=[held, phase, ring.buffer, *([] if start is None else [consumer.start(start)])],
+        operands=[held, phase, ring.buffer, *([] if start is None else [start])],
         properties=properties
         | {"steps": IntAttr(depth // step_elements(ring.decision))}
         | ({"exchanged": IntAttr(1)} if ring.decision.element_bytes == 1 and not turned else {})

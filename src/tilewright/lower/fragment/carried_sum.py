@@ -7,7 +7,8 @@ accumulator's numbers as they are, one set of registers serves: the accumulator 
 the map that only repeats its numbers is where these are. Of a sum that is rescaled before it is carried on, only the
 start's moves would go, and others come at the end of the loop.
 
-That no thread reads or writes them while a product runs is what the proof of the text asks of every accumulator.
+Where consumers issue in order, sums are carried in flight, and nothing is to be decided. That no thread reads or writes
+them while a product runs is what the proof of the text asks of every accumulator.
 Checked by: tests/lower/fragment/test_carried_sum.py.
 """
 

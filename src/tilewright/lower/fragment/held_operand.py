@@ -7,7 +7,8 @@ the values which loops hand on one to another (a chain) the registers have the o
 
 - every use of a value of the chain multiplies it, or hands it on;
 - it stands in the value's own block, and no map or loop that computes another value of the chain stands between;
-- all its products are of one bank, and no other fragment of this size is multiplied in that bank;
+- all its products are of one bank, and no other fragment of this size is multiplied in that bank, or, of a value that
+  no loop hands on, none between the map and its products;
 - no threads exchange what they have of it before.
 
 Not handled: products inside of a loop whose operand is computed before it.
@@ -55,8 +56,32 @@ def is_kept_by_waits(value: SSAValue) -> bool:
     written."""
     chain = _Chain()
     _follow(value, chain)
-    uses = [[use.operation for use in issue.reading.uses] for issue in chain.issues]
-    return not chain.loops and all(len(each) == 1 and isinstance(each[0], ac.WgmmaWaitOp) for each in uses)
+    return not chain.loops and all(waits_of(issue.reading) for issue in chain.issues)
+
+
+def waits_of(reading: SSAValue) -> list[SSAValue]:
+    """The values by which what a product reads is waited for: it itself, or where a loop carries it, what the next
+    iteration and what follows the loop call it. None where not each of them is, or where the loop carries on what
+    another product reads, whose operand is not computed right into the same registers."""
+    (use, *others) = reading.uses or (None,)
+    if use is None or others:
+        return []
+    end = use.operation
+    if isinstance(end, ac.WgmmaWaitOp):
+        return [reading]
+    loop = end.parent_op() if isinstance(end, ac.YieldOp) else end
+    if not isinstance(loop, ac.LoopOp):
+        return []
+    carried = loop.carried[use.index], _yield_of(loop).operands[use.index]
+    issues = [each.op for each in carried if isinstance(each, OpResult) and isinstance(each.op, FragmentIssueOp)]
+    held = {(held_bank(issue.a), _size(issue.a)) for issue in issues}
+    waited: list[SSAValue] = [loop.body.block.args[1 + use.index], loop.outputs[use.index]]
+    alike = len(issues) == len(carried) and len(held) == 1 and None not in {bank for bank, _ in held}
+    return waited if alike and all(map(_is_waited_for, waited)) else []
+
+
+def _is_waited_for(value: SSAValue) -> bool:
+    return [type(use.operation) for use in value.uses] == [ac.WgmmaWaitOp]
 
 
 def _follow(value: SSAValue, chain: _Chain) -> None:
@@ -134,9 +159,25 @@ def _alone(chain: _Chain, value: SSAValue, bank: int) -> bool:
             isinstance(op, FragmentIssueOp)
             and op.a not in chain.values
             and (op.bank_number, _size(op.a)) == (bank, size)
+            and (chain.loops or _is_between(chain, op) or _is_between(chain, op.a.owner))
         ):
             return False
     return True
+
+
+def _is_between(chain: _Chain, op: Operation | Block) -> bool:
+    """Whether an operation stands between a map of a chain that no loop hands on and its products, or in what does; a
+    block, of which a value is an argument, does not tell."""
+    (made,) = chain.maps
+    block = made.parent
+    while isinstance(op, Operation) and op.parent is not block:
+        op = op.parent_op() or made  # an operation around, or none
+        if op is made:
+            return False
+    if not isinstance(op, Operation) or block is None:
+        return True
+    order = {each: at for at, each in enumerate(block.ops)}
+    return order[made] <= order[op] <= max(order.get(issue, len(order)) for issue in chain.issues)
 
 
 def _size(value: SSAValue) -> int:

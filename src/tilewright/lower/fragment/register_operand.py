@@ -24,7 +24,7 @@ from xdsl.ir import SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
-from tilewright.lower.fragment.held_operand import is_kept_by_waits
+from tilewright.lower.fragment.held_operand import is_kept_by_waits, waits_of
 from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
 from tilewright.lower.ptx.places import (
@@ -200,7 +200,7 @@ def keeps_old_values(lowering: Lowering) -> str:
 
 def keep_read_registers(lowering: Lowering, reading: SSAValue) -> None:
     """Behind the wait for a product: A's registers that were computed right there live until here."""
-    registers = lowering.read_registers.pop(reading, None)
+    registers = lowering.read_registers.get(reading)
     if registers is not None:
         keep_until_here(lowering, registers)
 
@@ -261,4 +261,4 @@ def issue_from_registers(
     lowering.places[op.inflight] = accumulator
     lowering.places[op.reading] = slot
     if there and isinstance(op, FragmentIssueOp) and is_kept_by_waits(op.a):
-        lowering.read_registers[op.reading] = known
+        lowering.read_registers |= dict.fromkeys(waits_of(op.reading), known)

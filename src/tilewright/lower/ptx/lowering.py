@@ -20,12 +20,15 @@ WARP_ROWS = 16
 
 @dataclass(frozen=True, slots=True)
 class TensorRegisters:
-    """Of a role that has to do with tensor memory. part: address of the unit's columns, or of the first slot's; own:
-    the same in the lanes of the thread's warp; of a unit that issues and waits by itself besides barrier: address of
-    its barrier; parity: for which it is waited next; issues: predicate of its first warp."""
+    """Of a role that has to do with tensor memory. base: address of the CTA's columns; part: of the unit's columns, or
+    of the first slot's; own: the same in the lanes of the thread's warp; slots: of the first slot's in the lanes of the
+    unit's rows; of a unit that issues and waits by itself besides barrier: address of its barrier; parity: for which it
+    is waited next; issues: predicate of its first warp."""
 
+    base: str
     part: str
     own: str = ""
+    slots: str = ""
     barrier: str = ""
     parity: str = ""
     issues: str = ""

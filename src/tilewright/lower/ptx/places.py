@@ -34,13 +34,18 @@ class BufferPlace:
 @dataclass(frozen=True, slots=True)
 class TensorMemoryPlace:
     """A CTA's tensor memory: where in shared memory the units' barriers are, of which there are `barriers`; columns, of
-    all together and of each unit's part or slot of a ring; pair: whether two CTAs have them together."""
+    all together, of each unit's part, and of each slot of a ring; first_part: the column where parts begin; pair:
+    whether two CTAs have them together; asserts: whether what is done to it is asserted at run time
+    (`tensor_asserts`)."""
 
     address: int
     columns: int
     barriers: int
     part_columns: int
+    slot_columns: int
+    first_part: int = 0
     pair: bool = False
+    asserts: bool = False
 
     @property
     def cta_group(self) -> str:

@@ -60,6 +60,11 @@ from tilewright.lower.ptx.places import (
     TensorMemoryPlace,
 )
 from tilewright.lower.ptx.rings import barrier_address
+from tilewright.lower.ptx.tensor_asserts import (
+    assert_access,
+    assert_allocated,
+    assert_columns,
+)
 from tilewright.lower.ptx.tensor_core import offset_descriptor, scale_predicate
 
 _WARP_THREADS, _UNIT_THREADS = 32, 128
@@ -86,11 +91,12 @@ _UNIT_LANES = 16
 
 
 def declare_memory(op: TensorMemoryOp) -> TensorMemoryPlace:
-    kind = op.result.type
-    if op.ring is None:
-        return TensorMemoryPlace(op.address.data, kind.columns.data, kind.units.data, kind.part_columns)
-    slot_columns = kind.columns.data // _ring(op).stages.data
-    return TensorMemoryPlace(op.address.data, kind.columns.data, 0, slot_columns, is_set(op.pair))
+    kind, slot_columns = op.result.type, 0 if op.ring is None else op.slot_columns(_ring(op).stages.data)
+    barriers = kind.units.data if op.units_issue else 0
+    return TensorMemoryPlace(
+        op.address.data, kind.columns.data, barriers, op.part_columns, slot_columns, op.first_part, is_set(op.pair),
+        is_set(op.asserts),
+    )  # fmt: skip
 
 
 def _ring(op: TensorMemoryOp) -> ac.RingOp:
@@ -126,6 +132,7 @@ def lower_set_up(lowering: Lowering, op: TensorSetUp) -> None:
             text.emit(opcode, guard=_first_warp(lowering))
         case TensorDeallocOp():
             base = text.into("b32", "ld.shared.b32", word)
+            assert_allocated(lowering, memory, base)
             opcode = f"tcgen05.dealloc.{group}.sync.aligned.b32"
             text.emit(opcode, base, memory.columns, guard=_first_warp(lowering))
 
@@ -135,24 +142,27 @@ def _first_warp(lowering: Lowering) -> str:
 
 
 def enter_role(lowering: Lowering, role: ac.RoleOp) -> None:
-    """Where the unit's part of tensor memory begins, or the first slot, for a role that has to do with it."""
-    kinds = (TensorWaitOp, TensorFillOp, TensorReadOp)
-    used = next((op for op in role.walk() if isinstance(op, kinds)), None)
-    if used is None:
+    """Where the unit's part of tensor memory begins, and the first slot, for a role that has to do with them."""
+    used = [op for op in role.walk() if isinstance(op, TensorWaitOp | TensorFillOp | TensorReadOp)]
+    if not used:
         lowering.tensor = None
         return
-    text, memory = lowering.text, memory_of(lowering, used.memory)
+    text, memory = lowering.text, memory_of(lowering, used[0].memory)
     unit = lowering.index(role.body.block.args[0])
     base = text.into("b32", "ld.shared.b32", f"[{lowering.shared_base}+{memory.word_address}]")
-    if isinstance(used, TensorFillOp):
-        lowering.tensor = TensorRegisters(base)
+    assert_allocated(lowering, memory, base)
+    if isinstance(used[0], TensorFillOp):
+        lowering.tensor = TensorRegisters(base, base)
         return
-    warp = text.into("b32", "shr.u32", lowering.warpgroup_thread, 5)
-    if isinstance(used, TensorReadOp):
+    warp, slots = text.into("b32", "shr.u32", lowering.warpgroup_thread, 5), ""
+    if any(isinstance(op, TensorReadOp) for op in used):
         lanes = text.into("b32", "mad.lo.u32", unit, _UNIT_LANES << 16, base)
-        lowering.tensor = TensorRegisters(base, text.into("b32", "mad.lo.u32", warp, 1 << _LANE_SHIFT, lanes))
+        slots = text.into("b32", "mad.lo.u32", warp, 1 << _LANE_SHIFT, lanes)
+    if not any(isinstance(op, TensorWaitOp) for op in used):
+        lowering.tensor = TensorRegisters(base, base, slots, slots)
         return
     part = text.into("b32", "mad.lo.u32", unit, memory.part_columns, base)
+    part = text.into("b32", "add.u32", part, memory.first_part) if memory.first_part else part
     own = text.into("b32", "add.u32", part, text.into("b32", "shl.b32", warp, _LANE_SHIFT))
     barrier = text.into("b32", "mad.lo.u32", unit, _BARRIER_BYTES, lowering.shared_base)
     barrier = text.into("b32", "add.u32", barrier, memory.address)
@@ -160,7 +170,7 @@ def enter_role(lowering: Lowering, role: ac.RoleOp) -> None:
     # Broadcast, so that the assembler knows the branch to be uniform in each warp.
     number = text.into("b32", "shfl.sync.idx.b32", warp, 0, 31, -1)
     issues = text.into("pred", "setp.eq.u32", number, 0)
-    lowering.tensor = TensorRegisters(part, own, barrier, parity, issues)
+    lowering.tensor = TensorRegisters(base, part, own, slots, barrier, parity, issues)
 
 
 # ---------------------------------------------------------------- what a unit does
@@ -301,6 +311,7 @@ def multiply(
     slot: SlotPlace = slot_of(lowering, op.phase)
     base = shared_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
     sums = text.into("b32", "add.u32", columns, op.column.data)
+    assert_columns(lowering, memory_of(lowering, op.memory), sums, op.n.data)
     kind, group = text.into("b32", "mov.b32", instruction), 2 if isinstance(op, TensorFillOp) and is_set(op.pair) else 1
     advances = integers(op.b_step_bytes)
     for step, operand in enumerate(operands):
@@ -329,15 +340,17 @@ def _load(lowering: Lowering, op: TensorLoadOp) -> None:
     kind = op.accumulator.type
     assert isinstance(kind, TensorAccumulatorType)
     own = registers(lowering).own
-    lowering.places[op.result] = loaded(lowering, own, kind.column.data, kind.n.data)
+    memory = memory_of(lowering, op.memory)
+    lowering.places[op.result] = loaded(lowering, memory, own, kind.column.data, kind.n.data)
 
 
-def loaded(lowering: Lowering, own: str, column: int, columns: int) -> FragmentPlace:
+def loaded(lowering: Lowering, memory: TensorMemoryPlace, own: str, column: int, columns: int) -> FragmentPlace:
     """Columns from one on, as a fragment. own: address of the first of all in the warp's lanes."""
     text = lowering.text
     values = [text.register("f32") for _ in range(columns // 2)]
     for first, count in _pieces(columns // _LOAD_COLUMNS, _LOAD_MOST):
         address = text.into("b32", "add.u32", own, column + _LOAD_COLUMNS * first)
+        assert_access(lowering, memory, address, _LOAD_COLUMNS * count)
         names = values[_LOAD_REGISTERS * first : _LOAD_REGISTERS * (first + count)]
         text.emit(f"tcgen05.ld.sync.aligned.16x256b.x{count}.b32", _vector(names), f"[{address}]")
     text.emit("tcgen05.wait::ld.sync.aligned")
@@ -352,6 +365,7 @@ def _store(lowering: Lowering, op: TensorStoreOp) -> None:
         (words,) = exchanged(text, lowering.warpgroup_thread, fragment.blocks)
     for first, count in _pieces(len(words) // _STORE_REGISTERS, _STORE_MOST):
         address = text.into("b32", "add.u32", registers(lowering).own, op.column.data + _STORE_COLUMNS * first)
+        assert_access(lowering, memory_of(lowering, op.memory), address, _STORE_COLUMNS * count)
         names = words[_STORE_REGISTERS * first : _STORE_REGISTERS * (first + count)]
         text.emit(f"tcgen05.st.sync.aligned.16x128b.x{count}.b32", f"[{address}]", _vector(names))
     text.emit("tcgen05.wait::st.sync.aligned")

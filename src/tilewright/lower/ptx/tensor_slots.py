@@ -75,11 +75,13 @@ def lower_slots(lowering: Lowering, op: TensorSlotOp) -> None:
         case TensorReadOp():
             kind, slot = op.result.type, slot_of(lowering, op.phase)
             assert isinstance(kind, ac.FragmentType)
-            own = _of_slot(lowering, op.memory, slot, registers(lowering).own)
-            lowering.places[op.result] = loaded(lowering, own, op.column.data, kind.n.data)
+            own = _of_slot(lowering, op.memory, slot, registers(lowering).slots)
+            lowering.places[op.result] = loaded(
+                lowering, memory_of(lowering, op.memory), own, op.column.data, kind.n.data
+            )
             lowering.places[op.held] = slot
 
 
 def _of_slot(lowering: Lowering, memory: SSAValue, slot: SlotPlace, first: str) -> str:
     """The address of a slot's columns. first: of the first slot's."""
-    return lowering.text.into("b32", "mad.lo.u32", slot.stage, memory_of(lowering, memory).part_columns, first)
+    return lowering.text.into("b32", "mad.lo.u32", slot.stage, memory_of(lowering, memory).slot_columns, first)

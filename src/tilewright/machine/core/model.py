@@ -2,7 +2,7 @@
 
 The tables say themselves which architectures' text is read with their limits (`architectures` in `targets/data`).
 
-Not handled: consumer Blackwell (`sm_120` and later), which has other limits and no tensor memory; it is refused.
+Not handled: architectures that no table names; they are refused.
 Checked by: tests/machine/core/test_run.py, which goes past the limits.
 """
 

@@ -75,6 +75,21 @@ class Step:
         """The same step with another body."""
         return Step(body, self.span, self.opcode, self.guard, self.negated, self.reads, self.writes)
 
+    def within(self, around: Callable[[Warp, int, Callable[[], int | Signal | None]], int | Signal | None]) -> Step:
+        """The same step, run by `around`, which gets the warp, the lanes and what the step does."""
+        match self.body:
+            case Plain(full, masked):
+
+                def run_full(r: Registers) -> None:
+                    around(r[0], FULL, lambda: full(r))
+
+                def run_masked(r: Registers, mask: int) -> None:
+                    around(r[0], mask, lambda: masked(r, mask))
+
+                return self.doing(Plain(run_full, run_masked))
+            case Control(act, converged):
+                return self.doing(Control(lambda warp, mask: around(warp, mask, lambda: act(warp, mask)), converged))
+
 
 def guarded(body: Plain, guard: int, negated: bool, targets: tuple[tuple[int, Lanes], ...] = ()) -> Plain:
     """`body` under `@p` or `@!p`.

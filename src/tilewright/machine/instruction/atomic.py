@@ -53,7 +53,6 @@ _FLOAT: dict[str, Callable[..., Any]] = {
     "max": arithmetic.maximum,
 }
 _OPERATIONS = (*_INTEGER, "exch", "cas")
-_CACHE = ("L1::evict_normal", "L1::evict_first", "L1::evict_last", "L1::no_allocate")
 
 
 def _combine(instruction: Instruction, operation: str, element: TypeName) -> Combine:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction, Operand, PairOfPredicates, Register
 from tilewright.machine.barrier import mbarrier, signals
 from tilewright.machine.copy import copies
@@ -239,40 +240,38 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
     return handler
 
 
-def _expect(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
-    modifiers.take("relaxed")
-    modifiers.take("cta", "cluster")
-    address, count = expect_operands(instruction, 2)
-    operand = BarrierOperand(decoder, instruction, modifiers, address)
-    modifiers.flag("b64")
-    slot = decoder.source(instruction, count, WORD32)
+def _bytes(
+    signal: Callable[[Warp, int, Cta, int, int, Span], None],
+) -> Callable[[Decoder, Instruction, Modifiers], Control]:
+    """An instruction that adds to the bytes of a phase, or takes from them: by each lane, the number in a register."""
 
-    def act(warp: Warp, mask: int) -> None:
-        for key, lanes in operand.of(warp, mask).items():
-            cta, offset = _object(warp, key)
-            for lane in lanes:
-                signals.expect(warp, cta, offset, int(warp.r[slot][lane]), instruction.span)
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+        modifiers.take("relaxed")
+        modifiers.take("cta", "cluster")
+        address, count = expect_operands(instruction, 2)
+        operand = BarrierOperand(decoder, instruction, modifiers, address)
+        modifiers.flag("b64")
+        slot = decoder.source(instruction, count, WORD32)
 
-    return Control(act)
+        def act(warp: Warp, mask: int) -> None:
+            for key, lanes in operand.of(warp, mask).items():
+                cta, offset = _object(warp, key)
+                for lane in lanes:
+                    signal(warp, lane, cta, offset, int(warp.r[slot][lane]), instruction.span)
+
+        return Control(act)
+
+    return handler
 
 
-def _complete(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+def _expect(warp: Warp, lane: int, cta: Cta, offset: int, count: int, span: Span) -> None:
+    del lane
+    signals.expect(warp, cta, offset, count, span)
+
+
+def _complete(warp: Warp, lane: int, cta: Cta, offset: int, count: int, span: Span) -> None:
     """`mbarrier.complete_tx`: simulates a copy's completion, so it counts as a copy without bytes moved."""
-    modifiers.take("relaxed")
-    modifiers.take("cta", "cluster")
-    address, count = expect_operands(instruction, 2)
-    operand = BarrierOperand(decoder, instruction, modifiers, address)
-    modifiers.flag("b64")
-    slot = decoder.source(instruction, count, WORD32)
-
-    def act(warp: Warp, mask: int) -> None:
-        for key, lanes in operand.of(warp, mask).items():
-            cta, offset = _object(warp, key)
-            for lane in lanes:
-                issued = copies.issue(warp, lane, instruction.span)
-                signals.complete(issued.copy, cta, offset, int(warp.r[slot][lane]), instruction.span)
-
-    return Control(act)
+    signals.complete(copies.issue(warp, lane, span).copy, cta, offset, count, span)
 
 
 def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
@@ -446,8 +445,8 @@ HANDLERS = {
     "mbarrier.arrive.expect_tx": _arrive(False),
     "mbarrier.arrive_drop": _arrive(True),
     "mbarrier.arrive_drop.expect_tx": _arrive(True),
-    "mbarrier.expect_tx": _expect,
-    "mbarrier.complete_tx": _complete,
+    "mbarrier.expect_tx": _bytes(_expect),
+    "mbarrier.complete_tx": _bytes(_complete),
     "mbarrier.test_wait": _wait(False),
     "mbarrier.try_wait": _wait(True),
     "mbarrier.pending_count": _pending_count,

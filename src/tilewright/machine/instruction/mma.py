@@ -37,7 +37,6 @@ Matrix = npt.NDArray[Any]
 _BITS = {
     "f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1, "f64": 64,
 }  # fmt: skip
-_FLOATS = ("f16", "bf16", "tf32", "e4m3", "e5m2")
 _INTEGERS = ("s8", "u8", "s4", "u4")
 _SHAPES = {
     16: ("m16n8k8", "m16n8k16"),

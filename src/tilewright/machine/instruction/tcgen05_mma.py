@@ -230,7 +230,7 @@ def _product(text: _MultiplyText, warp: Warp, lane: int) -> Product:
     if fields.k == 96:
         raise TilewrightError(
             f"the machine cannot run {text.instruction.opcode}: K of 96", span=text.instruction.span,
-            remedy=f"{facts.name} has none; run this kernel on a GPU of sm_103a",
+            remedy="only sm_103a has it; run this kernel on its GPU",
         )  # fmt: skip
     d_lane, d_column = split(value(text.d))
     half = fields.m == 64 and text.cta_group == 1 and not text.weight_stationary

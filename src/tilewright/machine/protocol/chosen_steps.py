@@ -14,7 +14,8 @@ another function of the number of iterations in each launch. Of these three are 
   counter itself is no part of the state.
   Of a counter of which nothing reads more than some low bits, these are the state. The states are enumerated
   (`few_states`): the loop's instructions are followed with what these registers held, both ways where something else
-  decides.
+  decides. A counter that is read modulo a number alone (`induction.is_read_modulo`), as one that is divided by the
+  number of stages, has no more states than that.
 
 Anything else is an objection. Shared and local memory count as one register more, which may not rest on itself.
 
@@ -24,7 +25,7 @@ Checked by: tests/coverage_attacks/test_chosen_steps.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -67,10 +68,11 @@ class ChosenSteps:
 
 
 def chosen_steps(
-    sliced: Slice, steers: Steering, loop: NaturalLoop, chosen: Collection[str], snapshots: Sequence[Snapshot]
+    sliced: Slice, steers: Steering, loop: NaturalLoop, chosen: Collection[str], snapshots: Sequence[Snapshot],
+    is_read_modulo: Callable[[str, Collection[str]], bool] = lambda _name, _carried: False,
 ) -> ChosenSteps:  # fmt: skip
     """What steps the registers that a loop carries. chosen: registers that inputs reach; snapshots: of its iterations
-    in a run."""
+    in a run; is_read_modulo: whether a register is read modulo a small number alone, beside what the loop carries."""
     around = _Around(sliced, steers, loop, frozenset(chosen))
     around.follow()
     carried = around.carried()
@@ -97,6 +99,9 @@ def chosen_steps(
             heeded = {each: (1 << found) - 1 for each, found in bits.items() if found is not None}
             if few_states(sliced, loop, together, starts, fixed, around.is_followed, heeded):
                 few |= together
+                continue
+            if len(together) == 1 and is_read_modulo(name, carried):
+                few.add(name)
                 continue
         return ChosenSteps(against=(around.place_of(name), f"{name} is stepped by what a launch chooses"))
     moved = {name for name in carried if not above[name].isdisjoint((CHOSEN, DECIDED))}

@@ -32,11 +32,13 @@ class Inexact(Exception):
     """What no rule gives."""
 
 
-def value_of(operand: Operand, snapshot: Snapshot) -> npt.NDArray[np.int64]:
-    """What an operand held, as signed numbers. Raises Inexact where that was not seen."""
+def value_of(operand: Operand, snapshot: Snapshot, width: int = 64) -> npt.NDArray[np.int64]:
+    """What an operand held, as signed numbers; of a constant, its bits of the instruction's width. Raises Inexact where
+    that was not seen."""
     match operand:
         case Immediate(value):
-            return np.full(32, value, np.int64)
+            half = 1 << (width or 64) - 1
+            return np.full(32, (value + half) % (2 * half) - half, np.int64)
         case Register(name) if name in snapshot:
             row = np.asarray(snapshot[name])
             return (
@@ -54,38 +56,60 @@ def held(snapshot: Snapshot, name: str) -> npt.NDArray[np.int64] | None:
         return None
 
 
-def check_range(operand: Operand, gain: Gain, width: int, snapshots: Sequence[Snapshot]) -> None:
-    """Raises Inexact where a counter of so many bits overflows soon after the run."""
+def check_range(
+    operand: Operand, gain: Gain, width: int, snapshots: Sequence[Snapshot], makers: Mapping[str, int], *,
+    unsigned: bool, behind: bool = False,
+) -> None:  # fmt: skip
+    """Raises Inexact where a counter of so many bits overflows soon after the run. Numbers without a sign do so where
+    they pass zero, in either direction. makers: how many instructions of the loop give each register a value; behind:
+    what reads the counter stands behind the loop, and so is executed."""
     if not gain or not width:
         return
     base = operand.base if isinstance(operand, Address) else operand
-    last = held(snapshots[-1], base.name) if isinstance(base, Register) and snapshots else None
+    name = base.name if isinstance(base, Register) else ""
+    if makers.get(name, 0) > 1:
+        raise Inexact("it reads a counter that several instructions write")
+    last = held(snapshots[-1], name) if snapshots else None
+    if last is None and behind:
+        raise Inexact("it reads a counter whose value was not seen")
+    passes = unsigned and last is not None and (bool((last < 0).any()) or (gain < 0 and int(last.min()) < _far(gain)))
     furthest = int(np.abs(last).max()) if last is not None else 0
-    if furthest + abs(gain) * HORIZON >= 1 << (width - 1):
+    if passes or furthest + _far(gain) >= 1 << (width - 1):
         raise Inexact("it reads a counter that overflows soon, or has lost bits")
 
 
+def _far(gain: Gain) -> Gain:
+    """How far a counter moves within the periods that are looked ahead."""
+    return abs(gain) * HORIZON
+
+
 def check_met(
-    one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot], *, executed: bool, stepped: int = 0
-) -> None:
+    one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot], width: int, *, executed: bool,
+    stepped: int = 0,
+) -> None:  # fmt: skip
     """Raises Inexact where the sides of a comparison, one of which is the same all along, have not met in the run.
     executed: the comparison is made in the iteration after the last snapshot, too, which may be where they meet;
     stepped: the period, where an iteration steps the counter before it compares it, 0 elsewhere."""
     at = snapshots[-1] if executed or stepped or len(snapshots) < 2 else snapshots[-2]
-    distance = value_of(one, at) - value_of(other, at)
+
+    def apart(snapshot: Snapshot) -> npt.NDArray[np.int64]:
+        return value_of(one, snapshot, width) - value_of(other, snapshot, width)
+
+    distance = apart(at)
     if executed and 0 < stepped < len(snapshots):
         # The last iteration takes the step that the one a period before took.
-        now, before = snapshots[-stepped], snapshots[-stepped - 1]
-        distance += value_of(one, now) - value_of(other, now) - value_of(one, before) + value_of(other, before)
+        distance += apart(snapshots[-stepped]) - apart(snapshots[-stepped - 1])
     if bool((distance < 0).any() if drift > 0 else (distance > 0).any()):
         raise Inexact("its sides approach each other, and the run ended before they met")
 
 
-def check_apart(one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot], period: int) -> None:
+def check_apart(
+    one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot], period: int, width: int
+) -> None:  # fmt: skip
     """Raises Inexact where the sides of a comparison, which drift, may still meet after the run in some lane."""
     recent = snapshots[-(period + 1) :]
-    first = np.stack([value_of(one, each) for each in recent])
-    second = np.stack([value_of(other, each) for each in recent])
+    first = np.stack([value_of(one, each, width) for each in recent])
+    second = np.stack([value_of(other, each, width) for each in recent])
     pairs = [first - second, first[1:] - second[:-1], first[:-1] - second[1:]]
     if not all(bool((each > 0).all() if drift > 0 else (each < 0).all()) for each in pairs):
         raise Inexact("its sides approach each other, and the run ended before they met")

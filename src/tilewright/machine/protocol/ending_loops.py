@@ -228,6 +228,8 @@ def _step(this: _Loop, register: str) -> int | Literal["halves"] | None:
         if position is None:
             return None
         instruction = this.instruction(position)
+        if not all(each[:1] in "busf" and each[1:].isdigit() for each in instruction.modifiers):
+            return None  # sums that saturate, or of halves, come to a stop
         match instruction.row, instruction.operands:
             case "mov", (Register(), Register(source)):
                 name = source

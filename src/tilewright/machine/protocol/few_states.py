@@ -152,7 +152,7 @@ def _after(
 ) -> list[dict[str, int]]:  # fmt: skip
     """The values after an instruction: two of them where nobody knows whether it is executed."""
     done = {name: value for name, value in values.items() if name not in writes}
-    result = _result(item, ChainMap(values, dict(fixed)))
+    result = result_of(item, ChainMap(values, dict(fixed)))
     if result is not None and len(writes) == 1:
         (name,) = writes
         done[name] = result & heeded.get(name, _ALL)
@@ -167,7 +167,7 @@ def _after(
 _ALL = (1 << 64) - 1
 
 
-def _result(item: Instruction, values: Mapping[str, int]) -> int | None:
+def result_of(item: Instruction, values: Mapping[str, int]) -> int | None:
     """What a whole-number instruction gives; None where that is not known."""
     words = item.modifiers
     given = [_operand(each, values) for each in item.operands[1:]]
@@ -204,6 +204,8 @@ def _result(item: Instruction, values: Mapping[str, int]) -> int | None:
             return _cut(_signed(_cut(one, kind) or 0, kind) >> other, kind)
         case "mul", ("lo",), [one, other]:
             return _cut(one * other, kind)
+        case "mul", ("hi",), [one, other] if _width(kind):
+            return _cut(_signed(one, kind) * _signed(other, kind) >> _width(kind), kind)
         case "mad", ("lo",), [one, other, third]:
             return _cut(one * other + third, kind)
         case "rem", (), [one, other] if kind[:1] == "u" and _cut(other, kind):
@@ -280,6 +282,11 @@ def _cut(value: int | None, kind: str) -> int | None:
 
 
 def _signed(value: int, kind: str) -> int:
-    width = _width(kind)
+    """A number of a type, which may be signed."""
+    return value & ((1 << _width(kind)) - 1) if kind[:1] != "s" else signed(value, _width(kind))
+
+
+def signed(value: int, width: int) -> int:
+    """So many low bits of a number, as a signed one."""
     value &= (1 << width) - 1
-    return value - (1 << width) if kind[:1] == "s" and value >> (width - 1) else value
+    return value - (1 << width) if width and value >> (width - 1) else value

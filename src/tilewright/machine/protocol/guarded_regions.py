@@ -358,15 +358,6 @@ def _unwritten(sliced: Slice) -> list[frozenset[str]]:
     for position in sliced.executed:
         for name in text.facts[position].writes:
             written[flow.block_of[position]] |= bits.get(name, 0)
-    unwritten = [0] * len(flow.blocks)
-    unwritten[0] = (1 << len(names)) - 1
-    waiting = [0]
-    while waiting:
-        block = waiting.pop()
-        leaving = unwritten[block] & ~written[block]
-        for each in flow.blocks[block].successors:
-            if leaving & ~unwritten[each]:
-                unwritten[each] |= leaving
-                waiting.append(each)
+    unwritten = flow.unwritten(written, (1 << len(names)) - 1)
     leaving = [before & ~own for before, own in zip(unwritten, written, strict=True)]
     return [frozenset(name for name in names if bits[name] & each) for each in leaving]

@@ -18,6 +18,7 @@ compares them with the assumption after it:
 - a counter's quotient by a bound that it is less than in every iteration is 0 (`machine.protocol.latches`), and gains
   nothing, if the counter is not negative and grows;
 - `x | b` and `x ^ b` gain what x gains if that is a multiple of more than b, which moves no bit of b;
+- of what loses something (a saturated sum, halves, a carry flag) nothing is known once it is of a counter;
 - bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
 - what is computed from registers that gain nothing gains nothing, and so does what is loaded from where they say;
 - the sign of a counter (a shift by all bits but one) gains nothing if the counter moves away from zero;
@@ -47,9 +48,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +67,9 @@ from tilewright.frontends.ptx.ast import (
     Vector,
 )
 from tilewright.machine.barrier.mbarrier import TOKEN_PHASE
+from tilewright.machine.core.lanes import WARP_SIZE
 from tilewright.machine.core.memory import FIRST_WINDOW, SHARED_WINDOW
+from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.protocol.counter_values import (
     Gain,
     Inexact,
@@ -75,6 +79,16 @@ from tilewright.machine.protocol.counter_values import (
     check_range,
     held,
     value_of,
+)
+from tilewright.machine.protocol.few_states import result_of, signed
+from tilewright.machine.protocol.gain_arithmetic import (
+    field_gain,
+    fixed,
+    gain_above,
+    masked_gain,
+    nearly_whole,
+    product_gain,
+    quotient_gain,
 )
 from tilewright.machine.protocol.slice_operands import Role, facts_of
 
@@ -196,10 +210,14 @@ class Objection:
     reason: str
 
 
-_RECIPROCAL_ERROR = Fraction(1, 1 << 28)
-"""By how much of itself a quotient's gain may be wrong: reciprocals are rounded to 31 bits or more."""
 _BITS = re.compile(r"[busf]f?(\d+)(?:x\d)?")
 _FLOATING = re.compile(r"(?:f|bf|tf)\d+(?:x\d)?")
+_LOSES = re.compile(r"sat|cc|[busf]+\d+x\d")
+"""What keeps a sum within bounds, leaves a carry in a flag, or drops it between the halves of a register."""
+_MODULI = (60, 48, 64, 56, 36, 40, 42, 44, 50, 52, 54, 58, 62, 34, 38, 46)
+"""Each number up to 32, and twice it, divides one of these: of rings, the number of stages, and with their phases."""
+_ROUNDS = 6
+"""In which what registers gain by the rules comes to rest, where it does."""
 _SHORT = 32
 """Integers of fewer bits hold only a part of a counter."""
 
@@ -221,12 +239,65 @@ def objections(
     through that comes to its end, in order; chosen: the places in the body of what a launch decides about in which
     iterations it is executed.
     """
+    return _followed(
+        body, found, snapshots, exits, direct, open_registers, ended=ended, blocks=blocks, whole=whole, below=below,
+        passed=passed, chosen=chosen,
+    )[0]  # fmt: skip
+
+
+def is_read_modulo(
+    name: str, body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
+    direct: frozenset[str], open_registers: frozenset[str], carried: Collection[str], *, ended: bool,
+    blocks: Sequence[int], whole: Collection[int], below: frozenset[int], passed: Sequence[int],
+    chosen: Collection[int],
+) -> bool:  # fmt: skip
+    """Whether an iteration does the same, and leaves the same in what it carries to the next one, where a register is
+    more by some small number: then it is read modulo that number alone. carried: what the loop's next iteration, or
+    what comes after it, reads; the others as of `objections`."""
+    seen = [_completed(each, body) for each in snapshots[-2:]]
+
+    def is_modulo(modulus: int) -> bool:
+        alone = replace(found, steps={name: modulus})
+        for _ in range(_ROUNDS):
+            against, gains = _followed(
+                body, alone, seen, exits, direct, open_registers, ended=ended, blocks=blocks, whole=whole,
+                below=below, passed=passed, chosen=chosen,
+            )  # fmt: skip
+            # What an iteration forgets gains by the rules, and nothing is known of it before.
+            forgotten = {each: gain for each, gain in gains.items() if gain and each not in carried}
+            # Between a product with a reciprocal and its shift a gain is a fraction.
+            steps = cast("dict[str, int]", {**forgotten, name: modulus})
+            if steps == alone.steps:
+                return not against
+            alone = replace(found, steps=steps)
+        return False
+
+    return any(map(is_modulo, _MODULI))
+
+
+def _completed(snapshot: Snapshot, body: Sequence[Instruction]) -> Snapshot:
+    """What registers hold, and what those would that no iteration has written."""
+    found = dict(snapshot)
+    for item in body:
+        for name in _targets(item):
+            if name not in found and (values := _moved(item, found)) is not None:
+                found[name] = values
+    return found
+
+
+def _followed(
+    body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
+    direct: frozenset[str], open_registers: frozenset[str] | None, *, ended: bool, blocks: Sequence[int],
+    whole: Collection[int], below: frozenset[int], passed: Sequence[int], chosen: Collection[int],
+) -> tuple[tuple[Objection, ...], dict[str, Gain]]:  # fmt: skip
+    """Objections, and what the body's instructions make each register gain."""
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
     assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
     problems: list[Objection] = []
     ending = exits | _at_the_exit(body, direct, found, snapshots)
     writes = Counter(name for item in body for name in _targets(item))
+    makers = _makers(body)
     left: dict[str, Gain] = {}
     scaled: set[str] = set()
     lasting = _last_writes(body, blocks)
@@ -234,7 +305,7 @@ def objections(
     places = [(order[blocks[at]], at) if at < len(blocks) and blocks[at] in order else None for at in range(len(body))]
     stepped = {name: places[at] for at, item in enumerate(body) if item.guard is None for name in _targets(item)}
     for index, item in enumerate(body):
-        moving = _moving_use(item, gains, snapshots)
+        moving = _moving_use(item, gains, snapshots) or _carried_flag(body[:index], item, blocks[: index + 1])
         if moving:
             problems.append(Objection(item, moving))
         targets = _targets(item)
@@ -248,6 +319,7 @@ def objections(
                     snapshots,
                     found.period,
                     writes,
+                    makers,
                     ending,
                     direct,
                     open_registers,
@@ -259,9 +331,9 @@ def objections(
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
                 if item.row.startswith(_ARRIVALS)
-                else _below(item, gains, snapshots, scaled)
+                else _below(item, gains, makers, snapshots, scaled)
                 if index in below
-                else _gain(item, gains, written, snapshots, scaled)
+                else _gain(item, gains, makers, snapshots, scaled)
             )
         except Inexact as doubt:
             problems.append(Objection(item, str(doubt)))
@@ -283,7 +355,22 @@ def objections(
                     Objection(item, f"{name} gains {gains[name]} a period by the rules, {assumed[name]} in the run")
                 )
                 del assumed[name]
-    return tuple(problems)
+    return tuple(problems), gains
+
+
+def _makers(body: Sequence[Instruction]) -> Counter[str]:
+    """How many instructions give each register a value, those as one that step it by a number: wherever these stand, it
+    is near what a snapshot holds."""
+    made: Counter[str] = Counter()
+    stepped: set[str] = set()
+    for item in body:
+        match item.row, item.operands:
+            case (("add" | "sub"), (Register(name), Register(source), Immediate())) if name == source:
+                stepped.add(name)
+            case _:
+                made.update(_targets(item))
+    made.update(stepped)
+    return made
 
 
 def _is_before(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
@@ -303,6 +390,12 @@ def _last_writes(body: Sequence[Instruction], blocks: Sequence[int]) -> set[tupl
 def _width(item: Instruction) -> int:
     """Bits of an integer instruction's type; 0 if it has none."""
     return max((int(each[1:]) for each in item.modifiers if each[:1] in "usb" and each[1:].isdigit()), default=0)
+
+
+def _compared_width(item: Instruction) -> int:
+    """Bits of what a comparison compares; 0 if they are no integers."""
+    kind = item.modifiers[-1]
+    return int(kind[1:]) if kind[:1] in "usb" and kind[1:].isdigit() else 0
 
 
 def _returned(item: Instruction, gain: Gain) -> Gain:
@@ -330,6 +423,17 @@ def _moving_use(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequenc
     return ""
 
 
+def _carried_flag(before: Sequence[Instruction], item: Instruction, blocks: Sequence[int]) -> str:
+    """Why an instruction may take a carry that no register of a snapshot shows: nothing in its block sets the flag
+    before it. Empty if it takes none, or that of its block."""
+    if FLAG not in facts_of(item).reads:
+        return ""
+    own = [each for at, each in enumerate(before) if not blocks or blocks[at] == blocks[-1]]
+    if any(each.guard is None and "cc" in each.modifiers for each in own):
+        return ""
+    return "it takes a carry that may be of another iteration"
+
+
 def _state(item: Instruction, gained: int, gains: Mapping[str, Gain]) -> int:
     """What the state that an arrival returns gains a period: so many phases as in the run."""
     if any(_gain_of(operand, gains) for operand in item.operands[1:]):
@@ -352,11 +456,11 @@ def _note_scaled(item: Instruction, gains: Mapping[str, Gain], scaled: set[str])
 
 
 def _gain(
-    item: Instruction, gains: Mapping[str, Gain], written: set[str], snapshots: Sequence[Snapshot],
-    scaled: Collection[str] = (),
+    item: Instruction, gains: Mapping[str, Gain], makers: Mapping[str, int], snapshots: Sequence[Snapshot],
+    scaled: Collection[str] = (), *, behind: bool = False,
 ) -> Gain:  # fmt: skip
-    """What the result of an instruction gains a period. scaled: counters whose upper bits may be lost. Raises
-    Inexact."""
+    """What the result of an instruction gains a period. makers: see `_makers`; scaled: counters whose upper bits may be
+    lost; behind: the instruction stands behind the loop. Raises Inexact."""
     sources = [_gain_of(operand, gains) for operand in item.operands[1:]]
     if item.guard is not None and gains.get(item.guard.register.name, 0):
         raise Inexact("its guard is a counter")
@@ -368,17 +472,17 @@ def _gain(
                 pass
     if not any(sources):
         return 0
-    if any(_FLOATING.fullmatch(each) for each in item.modifiers):
+    if any(_FLOATING.fullmatch(each) or _LOSES.fullmatch(each) for each in item.modifiers):
         raise Inexact(f"no rule says what {item.opcode} of a counter gains")
     if item.row in _READS_ALL_BITS or "hi" in item.modifiers or "wide" in item.modifiers:
-        _check_all_bits(item, sources, snapshots, scaled)
+        _check_all_bits(item, sources, makers, snapshots, scaled, behind=behind)
     match item.row, sources:
         case _, [0, gain, *rest] if (
             item.row in _WAITS and "parity" not in item.modifiers and not gain % TOKEN_PHASE and not any(rest)
         ):
             return 0
         case "cvt", [gain]:
-            return _converted(item, gain, snapshots)
+            return _converted(item, gain, makers, snapshots, behind=behind)
         case "mov" | "cvta" | "mapa", [gain, *_] if isinstance(item.operands[0], Register):
             return gain
         case "add", [one, other]:
@@ -390,28 +494,28 @@ def _gain(
         case "selp", [one, other, 0] if one == other:
             return one
         case "mul" | "mad", [one, other, *rest] if "hi" not in item.modifiers:
-            return _product(item, one, other, written) + (rest[0] if rest else 0)
+            return product_gain(item, one, other) + (rest[0] if rest else 0)
         case "mul", [gain, 0] if "hi" in item.modifiers and _width(item) in (32, 64):
-            factor, width = _fixed(item.operands[2], "a factor"), _width(item)
+            factor, width = fixed(item.operands[2], "a factor"), _width(item)
             unsigned = f"u{width}" in item.modifiers
-            return _nearly_whole(Fraction(gain * (factor % (1 << width) if unsigned else factor), 1 << width))
+            return nearly_whole(Fraction(gain * (factor % (1 << width) if unsigned else factor), 1 << width))
         case "shl", [gain, 0]:
-            return gain * (1 << _fixed(item.operands[2], "a shift"))
+            return gain * (1 << fixed(item.operands[2], "a shift"))
         case "shr", [gain, 0] if _takes_the_sign(item):
             return _sign(item, gain, snapshots)
         case "shr", [gain, 0]:
-            return _quotient(gain, 1 << _fixed(item.operands[2], "a shift"))
+            return quotient_gain(gain, 1 << fixed(item.operands[2], "a shift"))
         case "div", [gain, 0]:
-            return _quotient(gain, _fixed(item.operands[2], "a divisor"))
+            return quotient_gain(gain, fixed(item.operands[2], "a divisor"))
         case "rem", [gain, 0]:
-            _quotient(gain, _fixed(item.operands[2], "a divisor"))
+            quotient_gain(gain, fixed(item.operands[2], "a divisor"))
             return 0
         case "and", [gain, 0]:
-            return _masked(gain, _fixed(item.operands[2], "a mask"))
+            return masked_gain(gain, fixed(item.operands[2], "a mask"))
         case "or" | "xor", [gain, 0]:
-            return _below_gain(gain, _fixed(item.operands[2], "bits"))
+            return gain_above(gain, fixed(item.operands[2], "bits"))
         case "bfe", [gain, 0, 0]:
-            return _field(gain, *(_fixed(operand, "a bit field") for operand in item.operands[2:]))
+            return field_gain(gain, *(fixed(operand, "a bit field") for operand in item.operands[2:]))
         case _:
             raise Inexact(f"no rule says what {item.opcode} of a counter gains")
 
@@ -421,46 +525,56 @@ _READS_ALL_BITS = frozenset({"shr", "div", "rem", "bfe"})
 
 
 def _check_all_bits(
-    item: Instruction, sources: Sequence[Gain], snapshots: Sequence[Snapshot], scaled: Collection[str]
+    item: Instruction, sources: Sequence[Gain], makers: Mapping[str, int], snapshots: Sequence[Snapshot],
+    scaled: Collection[str], *, behind: bool = False,
 ) -> None:  # fmt: skip
     """Raises Inexact where an instruction reads upper bits that a counter has lost, or will soon."""
     width = _width(item)
     if width < _SHORT:
         raise Inexact(f"{item.opcode} reads {width} bits of a counter")
     if item.row == "bfe" or (item.row == "rem" and _is_power_of_two(item.operands[2])):
-        return  # of low bits: `_field` and `_quotient` see to that
+        return  # of low bits: `field_gain` and `quotient_gain` see to that
     for operand, gain in zip(item.operands[1:], sources, strict=False):
         if gain and any(name in scaled and held(snapshots[-1], name) is None for name in _registers(operand)):
             raise Inexact(f"{item.opcode} reads a counter whose upper bits are shifted out")
-        check_range(operand, gain, width, snapshots)
+        check_range(operand, gain, width, snapshots, makers, unsigned=_is_unsigned(item.modifiers), behind=behind)
+
+
+def _is_unsigned(types: Sequence[str]) -> bool:
+    """Whether an instruction of these types reads a number without a sign."""
+    return not any(each[:1] == "s" and each[1:].isdigit() for each in types)
 
 
 def _is_power_of_two(operand: Operand) -> bool:
     return isinstance(operand, Immediate) and operand.value > 0 and not operand.value & (operand.value - 1)
 
 
-def _converted(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
+def _converted(
+    item: Instruction, gain: Gain, makers: Mapping[str, int], snapshots: Sequence[Snapshot], *, behind: bool
+) -> Gain:  # fmt: skip
     """A conversion takes the low bits of a counter, or makes it wider."""
     widths = [int(found[1]) for each in item.modifiers if (found := _BITS.fullmatch(each))]
     if len(widths) != 2 or "sat" in item.modifiers:
         raise Inexact(f"no rule says what {item.opcode} of a counter gains")
     to, of = widths
     if min(to, of) < _SHORT:
-        return _masked(gain, (1 << min(to, of)) - 1)
+        return masked_gain(gain, (1 << min(to, of)) - 1)
     if to > of:
-        check_range(item.operands[1], gain, of, snapshots)
+        unsigned = _is_unsigned(item.modifiers[-1:])
+        check_range(item.operands[1], gain, of, snapshots, makers, unsigned=unsigned, behind=behind)
     return gain
 
 
 def _below(
-    item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], scaled: Collection[str]
+    item: Instruction, gains: Mapping[str, Gain], makers: Mapping[str, int], snapshots: Sequence[Snapshot],
+    scaled: Collection[str],
 ) -> Gain:  # fmt: skip
     """What a quotient or a remainder gains whose dividend is less than its divisor. Raises Inexact."""
     dividend = item.operands[1]
     gain = _gain_of(dividend, gains)
     if item.guard is not None or gain < 0 or any((value_of(dividend, each) < 0).any() for each in snapshots):
         raise Inexact("a quotient of what may be negative")
-    _check_all_bits(item, (gain,), snapshots, scaled)
+    _check_all_bits(item, (gain,), makers, snapshots, scaled)
     return 0 if item.row == "div" else gain
 
 
@@ -474,48 +588,54 @@ def _is_global(item: Instruction, base: Register, snapshots: Sequence[Snapshot])
 
 
 def gain_after(
-    item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]
+    item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]], kept: Snapshot
 ) -> tuple[Gain, npt.NDArray[np.int64] | None] | str:
     """What the result of an instruction behind a loop gains with each period that the loop iterates more, and what it
     was in the run, where that is known; in words, why no rule says so. counters: the same of the registers that gain
-    anything."""
-    values: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
+    anything; kept: what others hold, as far as that is known."""
+    known: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
+    values = {**{name: value for name, value in kept.items() if name not in counters}, **known}
     try:
-        return _gain(item, {name: gain for name, (gain, _) in counters.items()}, set(counters), [values]), _moved(
-            item, values
-        )
+        gains, makers = {name: gain for name, (gain, _) in counters.items()}, dict.fromkeys(counters, 1)
+        return _gain(item, gains, makers, [values], behind=True), _moved(item, values)
     except Inexact as doubt:
         return str(doubt)
 
 
-def gain_of(operand: Operand, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]) -> Gain | None:
-    """What an operand gains; None where no rule says so."""
+def stay_as_apart(item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]) -> bool:
+    """Whether a comparison behind a loop comes out the same after any number of periods more: its sides gain the same,
+    and neither overflows where that shows."""
+    gains = {name: gain for name, (gain, _) in counters.items()}
+    values: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
     try:
-        return _gain_of(operand, {name: gain for name, (gain, _) in counters.items()})
+        one, other, *rest = (_gain_of(operand, gains) for operand in item.operands[1:])
+        for operand in item.operands[1:3]:
+            _check_compared(item, operand, one, [values], dict.fromkeys(counters, 1), behind=True)
     except Inexact:
-        return None
+        return False
+    return one == other and not any(rest)
+
+
+def _check_compared(
+    item: Instruction, operand: Operand, gain: Gain, snapshots: Sequence[Snapshot], makers: Mapping[str, int], *,
+    behind: bool = False,
+) -> None:  # fmt: skip
+    """Raises Inexact where a side of a comparison overflows soon. What is compared for being equal alone may do so."""
+    if item.modifiers[0] not in ("eq", "ne"):
+        unsigned = _is_unsigned(item.modifiers[-1:])
+        check_range(operand, gain, _compared_width(item), snapshots, makers, unsigned=unsigned, behind=behind)
 
 
 def _moved(item: Instruction, values: Snapshot) -> npt.NDArray[np.int64] | None:
-    """What a sum of a register and a constant is."""
-    match item.row, item.operands[1:]:
-        case "mov", (Register() as source,):
-            return held(values, source.name)
-        case "add", (Register() as source, Immediate(value)) | (Immediate(value), Register() as source):
-            before = held(values, source.name)
-            return None if before is None else before + value
-        case "sub", (Register() as source, Immediate(value)):
-            before = held(values, source.name)
-            return None if before is None else before - value
-        case _:
-            return None
-
-
-def _nearly_whole(gain: Fraction) -> Gain:
-    """Division by a constant is compiled to the high half of a product with a rounded reciprocal, and perhaps a shift.
-    It is exact where compilers use it, so a gain that is whole but for the reciprocal's rounding is whole."""
-    whole = round(gain)
-    return whole if abs(gain - whole) <= abs(whole) * _RECIPROCAL_ERROR else gain
+    """What an instruction gives, by lane, where everything that it reads is known."""
+    width = _width(item)
+    read = {name for operand in item.operands[1:] for name in _registers(operand)}
+    columns = {name: values_held.tolist() for name in read if (values_held := held(values, name)) is not None}
+    if item.guard is not None or not width or item.row == "cvt" or columns.keys() != read:
+        return None
+    lanes = [result_of(item, {name: column[lane] for name, column in columns.items()}) for lane in range(WARP_SIZE)]
+    known = [signed(each, width) for each in lanes if each is not None]
+    return np.array(known, np.int64) if len(known) == WARP_SIZE else None
 
 
 def _takes_the_sign(item: Instruction) -> bool:
@@ -529,58 +649,6 @@ def _sign(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
     if (gain > 0 and (values >= 0).all()) or (gain < 0 and (values < 0).all()):
         return 0
     raise Inexact("the sign of a counter that approaches zero")
-
-
-def _product(item: Instruction, one: Gain, other: Gain, written: set[str]) -> Gain:
-    if not one and not other:
-        return 0
-    if one and other:
-        raise Inexact("a product of two counters")
-    factor = item.operands[2] if one else item.operands[1]
-    return (one or other) * _fixed(factor, "a factor")
-
-
-def _quotient(gain: Gain, divisor: int) -> Gain:
-    if isinstance(gain, Fraction) and divisor > 0:
-        whole = _nearly_whole(gain / divisor)
-        if isinstance(whole, int):
-            return whole
-    if divisor <= 0 or gain % divisor:
-        raise Inexact(f"a counter that gains {gain} a period is divided by {divisor}")
-    return int(gain) // divisor
-
-
-def _masked(gain: Gain, mask: int) -> Gain:
-    if mask >= 0:
-        if gain % (1 << mask.bit_length()):
-            raise Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
-        return 0
-    low = ~mask
-    if low & (low + 1) or gain % (low + 1):
-        raise Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
-    return gain
-
-
-def _below_gain(gain: Gain, bits: int) -> Gain:
-    """Bits that are set or turned over below all that a gain moves leave it as it is."""
-    if not isinstance(gain, int) or not 0 <= bits < gain & -gain:
-        raise Inexact(f"bits {bits:#x} of a counter that gains {gain} a period are set or turned over")
-    return gain
-
-
-def _field(gain: Gain, position: int, length: int) -> Gain:
-    """Bits `position` to `position + length` - 1 return with a gain of a multiple of the bit above (PTX ISA, bfe: only
-    the low 8 bits of both numbers count)."""
-    above = (position & 0xFF) + (length & 0xFF)
-    if gain % (1 << above):
-        raise Inexact(f"bits below {above} are taken from a counter that gains {gain} a period")
-    return 0
-
-
-def _fixed(operand: Operand, what: str) -> int:
-    if not isinstance(operand, Immediate):
-        raise Inexact(f"{what} that is no constant")
-    return operand.value
 
 
 def _gain_of(operand: Operand, gains: Mapping[str, Gain]) -> Gain:
@@ -642,15 +710,16 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "
 
 def _comparison(
     item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], period: int,
-    writes: Mapping[str, int], exits: frozenset[str], direct: frozenset[str], open_registers: frozenset[str] | None,
+    writes: Mapping[str, int], makers: Mapping[str, int], exits: frozenset[str], direct: frozenset[str],
+    open_registers: frozenset[str] | None,
     ended: bool, executed: bool, stepped: Collection[str], at_choice: bool,
 ) -> int:  # fmt: skip
-    """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register. Raises
-    Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one that a launch decides
-    and by which a branch leaves it is a condition of its own; any other must have ended the run. executed: it was made
-    in the last iteration as well; stepped: what each iteration wrote before it made it; at_choice: a launch
-    decides in which iterations it is made."""
-    one, other = item.operands[1], item.operands[2]
+    """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register; makers: see
+    `_makers`. Raises Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one
+    that a launch decides and by which a branch leaves it is a condition of its own; any other must have ended the run.
+    executed: it was made in the last iteration as well; stepped: what each iteration wrote before it made it;
+    at_choice: a launch decides in which iterations it is made."""
+    one, other, width = item.operands[1], item.operands[2], _compared_width(item)
     drift = _gain_of(one, gains) - _gain_of(other, gains)
     if any(_gain_of(operand, gains) for operand in item.operands[3:]):
         raise Inexact("it combines a counter")
@@ -666,10 +735,10 @@ def _comparison(
     once = all(writes[name] == 1 for name in targets)
     if drift and once and exits & set(targets):
         chosen = open_registers is None or sides & open_registers
-        if (chosen and direct & set(targets)) or ((chosen or ended) and _meet(one, other, drift, snapshots)):
+        if (chosen and direct & set(targets)) or ((chosen or ended) and _meet(one, other, drift, snapshots, width)):
             return 0
     for operand, gain in moving:
-        check_range(operand, gain, _width(item), snapshots)
+        _check_compared(item, operand, gain, snapshots, makers)
     if not drift:
         return 0
     if any(_is_open(gain) for _, gain in moving):
@@ -678,7 +747,7 @@ def _comparison(
     if fixed and open_registers is not None and sides & open_registers:
         # Each iteration's outcome is a condition of its own.
         steps = all(writes.get(name) == 1 and name in stepped for name in sides if name in writes)
-        check_met(one, other, drift, snapshots, executed=executed, stepped=period if steps else 0)
+        check_met(one, other, drift, snapshots, width, executed=executed, stepped=period if steps else 0)
         return 0
     if any(writes.get(name, 0) > 1 for name in sides):
         raise Inexact("it compares a counter with what several instructions write")
@@ -686,13 +755,13 @@ def _comparison(
         raise Inexact(
             "it compares a counter in iterations that a launch chooses, and may not have in the one that matters"
         )
-    check_apart(one, other, drift, snapshots, period)
+    check_apart(one, other, drift, snapshots, period, width)
     return 0
 
 
-def _meet(one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot]) -> bool:
+def _meet(one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot], width: int) -> bool:
     """Whether the sides of a comparison meet within the period after the run."""
-    distance = value_of(one, snapshots[-1]) - value_of(other, snapshots[-1])
+    distance = value_of(one, snapshots[-1], width) - value_of(other, snapshots[-1], width)
     after = distance + int(drift)
     return bool(((distance < 0) & (after >= 0) if drift > 0 else (distance > 0) & (after <= 0)).all())
 

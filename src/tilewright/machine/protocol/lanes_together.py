@@ -40,11 +40,6 @@ def needs_all_threads(item: Instruction) -> bool:
     return item.row in _ALIGNED_ROWS or "aligned" in item.modifiers or "aligned" in item.opcode.split(".")
 
 
-def is_together(item: Instruction, facts: Facts) -> bool:
-    """Whether lanes of a warp execute an instruction together."""
-    return (facts.kind == "collective" and item.row != "activemask") or needs_all_threads(item)
-
-
 def varying(text: Text) -> frozenset[str]:
     """The registers in which lanes of one warp may hold different values; kept with the text."""
     if not text.varying:

@@ -29,9 +29,9 @@ from dataclasses import field, replace
 from tilewright.base.span import Span
 from tilewright.base.value import dataclass
 from tilewright.machine.core.event import BarrierPeek, BarrierWait
-from tilewright.machine.core.lanes import FULL, Registers, predicate_mask
+from tilewright.machine.core.lanes import FULL, predicate_mask
 from tilewright.machine.core.state import Strand, Warp
-from tilewright.machine.core.step import Control, Plain, Signal, Step
+from tilewright.machine.core.step import Control, Signal, Step
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.slice_operands import writes_of
 
@@ -136,20 +136,7 @@ class PeekedOutcomes:
         waits = self.sliced.text.flow.instructions[position].row in WAITS and position in self.controllers
         if position not in self.computing and position not in self.peeks and not waits:
             return step
-        match step.body:
-            case Plain(full, masked):
-
-                def run_full(r: Registers) -> None:
-                    self._run(position, r[0], FULL, lambda: full(r))
-
-                def run_masked(r: Registers, mask: int) -> None:
-                    self._run(position, r[0], mask, lambda: masked(r, mask))
-
-                return step.doing(Plain(run_full, run_masked))
-            case Control(act, converged):
-                return step.doing(
-                    Control(lambda warp, mask: self._run(position, warp, mask, lambda: act(warp, mask)), converged)
-                )
+        return step.within(lambda warp, mask, call: self._run(position, warp, mask, call))
 
     def _of(self, warp: Warp) -> _WarpPeeks:
         return self._warps.setdefault(id(warp), _WarpPeeks())

@@ -103,6 +103,21 @@ class Flow:
                 waiting += [each for each in self.blocks[block].successors if each in loop.blocks - {without, head}]
         return frozenset(found)
 
+    def unwritten(self, written: Sequence[int], everything: int) -> list[int]:
+        """Which bits of `everything` some way has not written where each block begins. written: the bits that each
+        block writes."""
+        found = [0] * len(self.blocks)
+        found[0] = everything
+        waiting = [0]
+        while waiting:
+            block = waiting.pop()
+            leaving = found[block] & ~written[block]
+            for each in self.blocks[block].successors:
+                if leaving & ~found[each]:
+                    found[each] |= leaving
+                    waiting.append(each)
+        return found
+
     def positions(self, blocks: frozenset[int]) -> list[int]:
         """The positions in some blocks, ascending."""
         return [at for number in sorted(blocks) for at in range(self.blocks[number].begin, self.blocks[number].end)]

@@ -57,7 +57,6 @@ _HINTS = frozenset({
 })  # fmt: skip
 _LOADS = frozenset({"ld", "ldu", "ldmatrix", "multimem.ld_reduce"})
 _STORES = frozenset({"st", "stmatrix", "multimem.st", "multimem.red", "red"})
-_ATOMIC = frozenset({"atom", "red", "multimem.ld_reduce", "multimem.red"})
 _CARRY_READ = frozenset({"addc", "subc", "madc"})
 _RESULTS = frozenset({"destination", "pair", "loaded", "vector", "sink"})
 _VOLATILE = frozenset({

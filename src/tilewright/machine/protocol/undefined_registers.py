@@ -59,16 +59,7 @@ def may_be_unwritten(sliced: Slice) -> frozenset[str]:
             exposed[block] |= bits.get(use.register, 0) & ~written[block]
         for name in facts.writes:
             written[block] |= bits.get(name, 0)
-    unwritten = [0] * len(flow.blocks)
-    unwritten[0] = (1 << len(names)) - 1
-    waiting = [0]
-    while waiting:
-        block = waiting.pop()
-        leaving = unwritten[block] & ~written[block]
-        for each in flow.blocks[block].successors:
-            if leaving & ~unwritten[each]:
-                unwritten[each] |= leaving
-                waiting.append(each)
+    unwritten = flow.unwritten(written, (1 << len(names)) - 1)
     found = 0
     for block in range(len(flow.blocks)):
         found |= exposed[block] & unwritten[block]

@@ -56,10 +56,10 @@ from tilewright.frontends.ptx.ast import (
     Vector,
 )
 from tilewright.machine.core.event import Access, WarpActor
-from tilewright.machine.core.lanes import FULL, UNINITIALISED, WARP_SIZE, Registers, predicate_mask, selector
+from tilewright.machine.core.lanes import FULL, UNINITIALISED, WARP_SIZE, predicate_mask, selector
 from tilewright.machine.core.special import special_register
 from tilewright.machine.core.state import Cluster, Warp
-from tilewright.machine.core.step import Control, Plain, Signal, Step
+from tilewright.machine.core.step import Signal, Step
 from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.instruction.warp_wide import SHUFFLES, lanes_read
 from tilewright.machine.protocol.slice import Slice, closure, reads_call_parameter
@@ -221,20 +221,7 @@ class ValueIdentities:
         """The step, which keeps account of identities."""
         if position not in self.positions and position not in self.contested:
             return step
-        match step.body:
-            case Plain(full, masked):
-
-                def run_full(r: Registers) -> None:
-                    self._run(position, r[0], FULL, lambda: full(r))
-
-                def run_masked(r: Registers, mask: int) -> None:
-                    self._run(position, r[0], mask, lambda: masked(r, mask))
-
-                return step.doing(Plain(run_full, run_masked))
-            case Control(act, converged):
-                return step.doing(
-                    Control(lambda warp, mask: self._run(position, warp, mask, lambda: act(warp, mask)), converged)
-                )
+        return step.within(lambda warp, mask, call: self._run(position, warp, mask, call))
 
     def _run(
         self, position: int, warp: Warp, mask: int, call: Callable[[], int | Signal | None]

@@ -67,7 +67,7 @@ def read_descriptor(descriptor: int) -> SharedDescriptor:
     if fields.absolute_leading:
         raise TilewrightError(
             f"the machine cannot read shared-memory descriptor {descriptor:#018x}: an absolute leading offset",
-            remedy="sm_100a has none; run this kernel on a GPU of sm_103a",
+            remedy="only sm_103a has one; run this kernel on its GPU",
         )
     return fields
 

@@ -38,6 +38,7 @@ from tilewright.machine.copy.swizzle import SPAN_BYTES, swizzled
 from tilewright.machine.core.distinct import distinct
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Ranges
+from tilewright.targets.operand_bits import WGMMA_RESERVED, base_offset_of, offsets_of
 
 Major = Literal["k", "mn"]
 OperandType = Literal["f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "b1"]
@@ -54,7 +55,6 @@ ELEMENT_BYTES: dict[OperandType, int] = {
 }
 
 _SWIZZLES: tuple[Swizzle, ...] = ("none", "128B", "64B", "32B")
-_RESERVED_BITS = 0xFFFF_FFFF_FFFF_FFFF & ~(0x3FFF | 0x3FFF << 16 | 0x3FFF << 32 | 7 << 49 | 3 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +73,9 @@ class MatrixDescriptor:
 
 def decode_descriptor(descriptor: int) -> MatrixDescriptor:
     """The fields of a descriptor. Raises EngineFault `matrix-descriptor` on reserved bits that are set."""
-    if descriptor & _RESERVED_BITS or not 0 <= descriptor < 1 << 64:
+    if descriptor & WGMMA_RESERVED or not 0 <= descriptor < 1 << 64:
         raise EngineFault("MF007", "matrix-descriptor", f"matrix descriptor {descriptor:#018x} has reserved bits set")
-    return MatrixDescriptor(
-        start_address=(descriptor & 0x3FFF) << 4,
-        leading_bytes=(descriptor >> 16 & 0x3FFF) << 4,
-        stride_bytes=(descriptor >> 32 & 0x3FFF) << 4,
-        base_offset=descriptor >> 49 & 7,
-        swizzle=_SWIZZLES[descriptor >> 62 & 3],
-    )
+    return MatrixDescriptor(*offsets_of(descriptor), base_offset_of(descriptor), _SWIZZLES[descriptor >> 62 & 3])
 
 
 def operand_addresses(descriptor: int, rows: int, depth: int, element_bytes: int, major: Major) -> NDArray[np.int64]:

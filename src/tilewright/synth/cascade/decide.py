@@ -56,13 +56,14 @@ from tilewright.ir.tile.gather import GatherOp, blocks_along, read_dimensions, r
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile.unedited import while_unedited
 from tilewright.ir.tile.walked_block import WalkedBlockOp
+from tilewright.synth.cascade import issued_ahead
 from tilewright.synth.cascade.added_sums import added_products, registers_of_values
 from tilewright.synth.cascade.groups import begins_early_in_groups, group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.joined_slots import joined_slots
 from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
-from tilewright.synth.cascade.pairs import obstacle, pair_columns
+from tilewright.synth.cascade.pairs import obstacle, pair_columns, refuse_other_clusters
 from tilewright.synth.cascade.past_end import bounded_once
 from tilewright.synth.cascade.register_sum import sum_in_registers
 from tilewright.synth.cascade.remade import (
@@ -124,6 +125,11 @@ _PRODUCER = 40
 """Registers of the thread that fills slots."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
+_LEAST_PRODUCER = 24
+"""The same beside consumers that issue in order and need more than 40 leave them."""
+_RUNNING = 4
+"""Registers of a thread whose products run when an iteration ends, for the slots that they read: without, ptxas (12.9)
+spills 96 bytes of 232 in the causal gradients of keys and values of head size 128 by 64 queries, and none of 240."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
@@ -189,8 +195,12 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         for each in tiles_to_try
         for columns in pair_columns(program, axes, each.consumers, each.columns, target, wanted)
     ]
+    refuse_other_clusters(program, axes, target, wanted, pairs=bool(pairs))
     tiles_to_try = [] if pairs and wanted.cluster == PAIR else tiles_to_try
-    for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try), *pairs]:
+    taken = issued_ahead.issuable(program, axes, brought, target, wanted)
+    ahead = [replace(each, issued=taken) for each in tiles_to_try if taken and each.consumers == _CONSUMERS]
+    tiles_to_try = [] if ahead and wanted.issuer else tiles_to_try
+    for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try), *ahead, *pairs]:
         # The first that fits, and of its columns the first of each other kind; of all columns, where tiles are timed.
         near = [each for each in found if not timed or choice.columns == each.tile_columns]
         if any(choice.columns != each.tile_columns or _alike(choice, each) for each in near):
@@ -224,7 +234,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
 
 def _alike(choice: WalkTile, d: CascadeDecisions) -> bool:
     """Whether a tile is one of the same kind, of another width perhaps."""
-    return (choice.consumers, choice.sliced, choice.pair) == (d.consumers, d.slice_depth > 0, d.pair > 0)
+    kind = (d.consumers, d.slice_depth > 0, d.pair > 0, d.issued)
+    return (choice.consumers, choice.sliced, choice.pair, choice.issued) == kind
 
 
 def _is_quicker(program: tile.ProgramOp, d: CascadeDecisions, other: CascadeDecisions, target: Target) -> bool:
@@ -342,20 +353,33 @@ def _decided(
         return "slices of what consumers make anew"
     if choice.pair and (reason := obstacle(axes, slots)):
         return reason
+    if choice.issued and (reason := issued_ahead.obstacle(program, choice.issued, slots)):
+        return reason
     if _passes_slices_again(program, slots):
         return "slices that two products of a walk take, beside other slots"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
     kept += looked_up_registers(slots, target)
-    others = 2 if slot_sums(program, target) else 1
+    others = 2 if slot_sums(program, target) or choice.issued else 1
     launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
     staying, added = staying_sums(program, axes, target), added_products(program, axes, target, wanted)
     if choice.sliced and any(products_of(program)[each].op.axis.data != axes.streamed for each in added):
         return "sums of 8-bit slices, which the tensor core keeps in too few bits"
     needed = _registers(program, axes, choice, brought, bool(shared), staying, added, target)
+    listed = loads(program)
+    cut = {listed[each.load] for each in slots if each.sliced}
+    soon = (*added, *made_anew(program, slots))
+    plan = issue_plan(program, axes, brought, cut, soon, consumers=choice.consumers)
+    ordered = plan.ordered and wanted.ordered is not False and not target.supports("tensor_memory")
+    if ordered and needed + _RUNNING > consumer:
+        needed += _RUNNING
+        kept += _LEAST_PRODUCER - _PRODUCER
+        launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     wide = _wide(program, axes, choice, target)
-    placement = tensor_placement(program, axes, wide, choice.consumers, choice.streamed, consumer - needed, target)
+    placement = tensor_placement(
+        program, axes, wide, choice.consumers, choice.streamed, consumer - needed, target, choice.issued
+    )
     if placement is None:
         return f"sums larger than {target.limit('tensor_memory.columns')} columns of tensor memory"
     allocated, sum_slots = placement.allocated, placement.sum_slots
@@ -374,7 +398,12 @@ def _decided(
     words = (
         *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{by_tables(each)}" for each in slots),
     )
-    if sum_slots:
+    if choice.issued:
+        words += (
+            f"a role issues {counted(len(choice.issued), 'product')} of an iteration, of {choice.rows} rows, into "
+            f"{counted(sum_slots, 'slot')} of tensor memory",
+        )
+    elif sum_slots:
         issued, who = BLOCK_ROWS * choice.consumers * together, "the first CTA of a pair" if choice.pair else "a role"
         words += (f"{who} issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
     words += placement.words(axes.streamed)
@@ -395,14 +424,8 @@ def _decided(
         f"{tiles} tiles on {order.ctas} CTAs",
         *words,
     )
-    bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, target) + room
-    listed = loads(program)
-    cut = {listed[each.load] for each in slots if each.sliced}
-    plan = (
-        IssuePlan((), (), ())
-        if allocated
-        else issue_plan(program, axes, brought, cut, (*added, *made_anew(program, slots)), consumers=choice.consumers)
-    )
+    bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, bool(choice.issued), target) + room
+    plan = IssuePlan((), (), ()) if allocated else plan
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
     waited = any(each.resident for each in slots) or bool(plan.late)
@@ -418,7 +441,8 @@ def _decided(
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
         ordered=int(plan.ordered and wanted.ordered is not False),
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
-        pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1),
+        pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1), asserts=int(wanted.asserts and allocated > 0),
+        issued=choice.issued, issued_columns=placement.slot_columns,
     )  # fmt: skip
 
 
@@ -453,7 +477,7 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     consumers takes (`consumers_percent`). Where a product is left to the next iteration, a narrow tile of the streamed
     axis takes as long as one of so many columns that wgmma needs no longer for its products than for its operands;
     where all are waited for, each iteration takes something besides."""
-    if d.sum_slots:
+    if d.sums_alone:
         return sum_cycles(program, axes, d, target)
     if d.places:
         return microseconds(program, replace(d, walked=()), target)
@@ -599,10 +623,12 @@ def _slots(
     target: Target,
 ) -> tuple[SlotDecision, ...] | None:
     """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
-    sum_slots = SUM_SLOTS if slot_sums(program, target) else 0
+    sum_slots, parts = SUM_SLOTS if slot_sums(program, target) or choice.issued else 0, bool(choice.issued)
 
     def fit(slots: tuple[SlotDecision, ...]) -> bool:
-        return smem_bytes(slots, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max")
+        return smem_bytes(slots, choice.consumers, sum_slots, parts, target) + room <= target.limit(
+            "cta.shared_bytes_max"
+        )
 
     for count in _SLOTS:
         found = tuple(legal_slot(program, axes, load, choice, count, Wanted(), target) for load in brought)
@@ -613,12 +639,13 @@ def _slots(
     return None
 
 
-def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, target: Target) -> int:
+def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, parts: bool, target: Target) -> int:
     """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory two
-    for each slot of sums, or a barrier for each consumer, and the address."""
+    for each slot of sums, or a barrier for each consumer, and the address. parts: whether there are both."""
     barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots if not each.joined)
     if target.supports("tensor_memory"):
-        barriers += ((2 * sum_slots or consumers) + 1) * target.limit("mbarrier.bytes")
+        own = consumers if parts or not sum_slots else 0
+        barriers += (2 * sum_slots + own + 1) * target.limit("mbarrier.bytes")
     own = ROWS_BYTES + room_bytes(slots)
     return sum(each.slots * each.slot_bytes for each in slots) + own * consumers + barriers
 

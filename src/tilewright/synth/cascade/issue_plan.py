@@ -11,7 +11,8 @@ first product runs: what brings them takes longer than a product, and they would
 Two consumers begin an iteration at once, as its slots come. Where no product is left to the next iteration, they issue
 at the same times, then compute at the same times while the tensor core waits, and stay so. In order
 (`ir.ac.issue_order`), one has the turn from the products of an iteration's values to those of the next one's slots, and
-computes while the other has it. Of three, two compute beside the third's products anyway: in order the gradients of
+computes while the other has it. The products of values run meanwhile: they are waited for behind the first one of
+those of slots. Of three, two compute beside the third's products anyway: in order the gradients of
 queries of head size 64 took 6 % longer. Products that are left to the next iteration run beside the same consumer's
 arithmetic. Not handled: ordered walks that store on the way, or carry on other values than sums of products.
 

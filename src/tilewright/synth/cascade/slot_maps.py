@@ -58,7 +58,8 @@ _SWIZZLED_ROWS = 8
 class WalkTile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
     consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots; pair:
-    whether two CTAs compute tiles together; apart: parts of its rows and of its columns that boxes of their own
+    whether two CTAs compute tiles together; issued: products that a role of its own issues, of walks that do more than
+    sum; apart: parts of its rows and of its columns that boxes of their own
     bring."""
 
     consumers: int
@@ -69,6 +70,7 @@ class WalkTile:
     turns: bool = False
     cluster: tuple[int, int] = (1, 1)
     pair: bool = False
+    issued: tuple[int, ...] = ()
     apart: tuple[int, int] = (1, 1)
 
     @property

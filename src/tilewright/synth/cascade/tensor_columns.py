@@ -53,12 +53,14 @@ _COLUMN_STEP = 8
 @dataclass(frozen=True, slots=True)
 class TensorPlacement:
     """allocated: columns of a CTA, 0 where accumulators are registers; sum_slots: for a tile's sums, of a role that
-    issues, else 0; places: elsewhere, of each product's sum, in a consumer's part; used: columns of that part."""
+    issues all, or of slot_columns each for what it issues of an iteration, beside the consumers' parts, else 0; places:
+    where consumers issue, of each product's sum, in a consumer's part; used: columns of that part."""
 
     allocated: int
     sum_slots: int = 0
     places: tuple[SumPlace, ...] = ()
     used: int = 0
+    slot_columns: int = 0
 
     @property
     def staying(self) -> frozenset[int]:
@@ -116,9 +118,11 @@ def tensor_placement(
     streamed: int,
     registers: int,
     target: Target,
+    issued: Sequence[int] = (),
 ) -> TensorPlacement | None:
     """None where nothing fits. wide: columns of a tile, by axis; streamed: along the streamed one; registers: a thread
-    has so many for sums that do not stay in tensor memory, beside what it needs anyway."""
+    has so many for sums that do not stay in tensor memory, beside what it needs anyway; issued: products, by number, of
+    walks that do more than sum, which a role of its own issues into slots."""
     if not target.supports("tensor_memory"):
         return TensorPlacement(0)
     step, most = target.limit("tensor_memory.allocation_columns_min"), target.limit("tensor_memory.columns")
@@ -127,10 +131,13 @@ def tensor_placement(
         slots = SUM_SLOTS if SUM_SLOTS * columns <= most else 1
         allocated = _power_of_two(max(slots * columns, step))
         return TensorPlacement(allocated, slots) if allocated <= most else None
-    part = most // consumers // step * step
+    slot_columns = len(issued) * _whole(streamed)
+    part = (most - SUM_SLOTS * slot_columns) // consumers // step * step
     products, staying = products_of(program), staying_sums(program, axes, target)
     values = [
-        product_options(program, axes, products, number, wide, streamed, stays=number in staying)
+        [Option(streamed)]
+        if number in issued
+        else product_options(program, axes, products, number, wide, streamed, issued, stays=number in staying)
         for number in range(len(products))
     ]
     found = chosen_tiers(values, registers, part)
@@ -143,9 +150,13 @@ def tensor_placement(
     )
     places = tuple(
         SumPlace(at[0], at[1] if len(at) > 1 else 0, int(number in staying and each.load == 0), int(each.cost > 0))
+        if at
+        else SumPlace(0)
         for number, (at, each) in enumerate(zip(found.offsets, taken, strict=True))
     )
-    return TensorPlacement(_power_of_two(consumers * -(-found.cells // step) * step), 0, places, found.cells)
+    ring_columns = SUM_SLOTS * slot_columns
+    allocated = _power_of_two(ring_columns + consumers * -(-found.cells // step) * step)
+    return TensorPlacement(allocated, SUM_SLOTS if issued else 0, places, found.cells, slot_columns)
 
 
 def product_options(
@@ -155,11 +166,13 @@ def product_options(
     number: int,
     wide: Mapping[str, int],
     streamed: int,
+    issued: Sequence[int],
     *,
     stays: bool,
 ) -> list[Option]:
-    """The placements of a product's sum. It is multiplied at moment 2 * number + 1, behind a computed operand's being
-    written. What a placement costs is columns that threads read in an iteration, and its wait as much as one."""
+    """The placements of a product's sum that its consumers issue. It is multiplied at moment 2 * number + 1, behind a
+    computed operand's being written. What a placement costs is columns that threads read in an iteration, and its wait
+    as much as one. issued: products that another role issues, whose waits are none for this one."""
     product = products[number]
     walks = product.op.axis.data == axes.streamed
     columns = _whole(wide[axes.column_of(axes.kept(product.op.result))] if walks else streamed)
@@ -175,7 +188,7 @@ def product_options(
         Option(columns + 1, columns // 2, (Block(columns, begin + 1, end), *operand)),
         Option(1, 0, (Block(columns, first, last), *operand)),
     ]
-    if _is_waited_for_next(program, axes, products, number):
+    if not issued and _is_waited_for_next(program, axes, products, number):
         through = (Block(cells, first, last),) if stored else ()
         found.append(Option(0, 0, (Block(columns, first, last), *through)))
     return found

@@ -144,7 +144,7 @@ def _walks(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> floa
     each = sum(iterations * _iteration(program, axes, loop, d, target) for loop in loops(program))
     stored = sum(array_bytes(op.tensor) for op in stores(program)) / tiles
     each += p.latency_cycles + 1000 * stored / (d.consumers * p.scattered_bytes_per_kilocycle)
-    of_cta = sum_cycles(program, axes, d, target) if d.sum_slots else math.ceil(tiles / d.ctas) * each
+    of_cta = sum_cycles(program, axes, d, target) if d.sums_alone else math.ceil(tiles / d.ctas) * each
     loop_time = of_cta * _cycle(target)
     rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * target.limit("device.multiprocessors")
     walked = sum(iterations * _fetched_bytes(program, loop, d) for loop in loops(program))
@@ -167,7 +167,8 @@ def _iteration(
                 read += columns if d.places and not d.places[number].stays else 0
             else:
                 shape, loaded = (d.tile_rows, width, program.extents[over]), d.tile_rows
-            tensor += multiply_cycles(shape, loaded, _bytes(product.brought.result), target)
+            rows = d.tile_rows if number in d.issued else None
+            tensor += multiply_cycles(shape, loaded, _bytes(product.brought.result), target, rows)
     points = d.tile_rows * d.tile_streamed
     arithmetic, special = 0.0, 0
     for op in inside:

@@ -37,6 +37,8 @@ class Wanted:
     row_kept: whether rows wait in shared memory.
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
+    issuer: whether a role of its own issues, of walks that do more than sum, products whose operands are both slots.
+    asserts: whether the kernel asserts at run time what it does to tensor memory (`lower.ptx.tensor_asserts`).
     """
 
     tile: tuple[int, int] | None = None
@@ -69,3 +71,5 @@ class Wanted:
     row_ctas: int | None = None
     row_kept: bool | None = None
     steps: tuple[int, int] | None = None
+    issuer: bool | None = None
+    asserts: bool = False

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.contract.typestate.rings import CIRCLE
+from tilewright.contract.typestate.cycles.rings import CIRCLE
 from tilewright.contract.typestate.typestate import judge, verify
 from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.kernels_attention import key_gradients_kernel, query_gradient_kernel
@@ -45,8 +45,8 @@ def every(module: ModuleOp, kind: type[Op]) -> list[Op]:
 
 
 def in_iteration(module: ModuleOp, kind: type[Op]) -> list[Op]:
-    """Those of the walk's own iteration."""
-    loop = every(module, FragmentIssueOp)[0].parent_block()
+    """Those of the walk's own iterations; the first one stands before the loop."""
+    loop = every(module, FragmentIssueOp)[-1].parent_block()
     return [op for op in every(module, kind) if op.parent_block() is loop]
 
 
@@ -64,7 +64,7 @@ def moved(op: Operation, place: Operation, *, behind: bool = False) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_what_is_lowered_is_proved(made: Callable[..., Kernel], causal: bool) -> None:
     module = lowered(made, causal=causal)
-    assert len(every(module, IssueTakeOp)) == len(every(module, IssuePassOp)) == 2
+    assert len(every(module, IssueTakeOp)) == len(every(module, IssuePassOp)) == 3
     verdict = verify(module, HOPPER)
     assert isinstance(verdict, Proven), verdict
 
@@ -91,6 +91,16 @@ def test_a_consumer_that_has_the_turn_may_not_wait_for_what_the_other_releases_b
     # Nor is it shown where nothing is run.
     unknown, _ = judge(with_one_slot(lowered(query_gradient_kernel)), HOPPER, boundaries=False)
     assert isinstance(unknown, Unknown) and any(CIRCLE in each for each in unknown.reasons)
+
+
+def test_a_walk_is_not_gone_through_with_the_turn() -> None:
+    """The other consumer releases none of its slots meanwhile; no run at a few counts is asked for that."""
+    module = lowered(query_gradient_kernel)
+    for op in (*in_iteration(module, IssueTakeOp), *in_iteration(module, IssuePassOp)):
+        op.detach()
+    unknown, _ = judge(module, HOPPER, boundaries=False)
+    assert isinstance(unknown, Unknown)
+    assert isinstance(verify(module, HOPPER), Refuted)
 
 
 def no_pass_in_the_iteration(module: ModuleOp) -> None:
@@ -121,7 +131,25 @@ def takes_before_a_slot_that_stays(module: ModuleOp) -> None:
     moved(first, waits[0])
 
 
+def gives_back_slots_that_products_read(module: ModuleOp) -> None:
+    """The products of values of the iteration before may still run."""
+    first = next(op for op in in_iteration(module, ac.WgmmaWaitOp) if op.reading is not None)
+    assert first.pending.data == 1
+    for op in in_iteration(module, ac.WgmmaWaitOp):
+        if op.parent_block() is first.parent_block() and op.pending.data == 1 and op.accumulator is None:
+            op.properties["pending"] = IntAttr(2)
+
+
+def signals_between_a_take_and_the_walk(module: ModuleOp) -> None:
+    """The first iteration waits for slots while its unit has the turn that it took before this signal."""
+    (loop,) = [op for op in every(module, ac.LoopOp) if in_iteration(module, IssueTakeOp)[0].parent_op() is op]
+    release = next(op for op in every(module, ac.ArriveOp) if op.parent_block() is loop.parent_block())
+    moved(release, loop)
+
+
 MUTATIONS = (
+    gives_back_slots_that_products_read,
+    signals_between_a_take_and_the_walk,
     no_pass_in_the_iteration,
     no_take_in_the_iteration,
     no_take_before_the_walk,

@@ -3,8 +3,9 @@
 mma, cp and shift of one thread are complete for whoever has observed a tcgen05.commit that covers them; a warp's loads
 and stores once it has executed wait::ld or wait::st and whoever asks has synchronized with it after that. One thread's
 mma, cp and shift run in order where the ISA names the pair. Allocation and deallocation count as writes of all cells of
-their columns: a cell whose last write is its allocation holds nothing yet. Shared-memory operands are read through the
-async proxy until the commit is observed.
+their columns: a cell whose last write is its allocation holds nothing yet. An mbarrier between CTAs orders loads and
+stores of tensor memory at the scope of the cluster alone, relaxed or not; what a commit says, any wait hears.
+Shared-memory operands are read through the async proxy until the commit is observed.
 Source: PTX ISA 9.7.16 (tcgen05), above all 9.7.16.6 (memory consistency). Whether columns are allocated at all, how
 many, and in what order, is the machine's to say. Checked by: tests/contract/judge/test_tensor_memory.py.
 """
@@ -160,7 +161,7 @@ def _judge(
         return
     if warp.order.at(first.done.track) >= first.done.value:
         if first.issuer != warp.actor:
-            _judge_fences(state, warp, first, later)
+            _judge_fences(state, cluster, warp, first, later)
         return
     if first.thread == later.thread and first.kind not in ("ld", "st"):
         same = first.kind != "mma" or later.kind != "mma" or not earlier.write or first.writes == later.writes
@@ -219,12 +220,18 @@ def _level_of_unwaited(state: LaunchState, warp: WarpState, load: TensorOperatio
     return state.interpretations.load_wait_before_release if consumed else Level.ERROR
 
 
-def _judge_fences(state: LaunchState, warp: WarpState, first: TensorOperation, later: TensorOperation) -> None:
-    """Completion is known by synchronization; are the tcgen05 fences there as well?"""
+def _judge_fences(
+    state: LaunchState, cluster: ClusterState, warp: WarpState, first: TensorOperation, later: TensorOperation
+) -> None:
+    """Completion is known by synchronization; has it the scope for that, and are the tcgen05 fences there as well?"""
+    if warp.tensor_order.at(first.signalled.track) >= first.signalled.value:
+        return
+    heard = cluster.out_of_scope.believed(warp.tensor_order)
+    if heard.at(first.signalled.track) >= first.signalled.value:
+        _report_scope(state, first, later)
+        return
     level = state.interpretations.thread_sync_fence
     if level is None or state.findings.knows("TC111", later.span, first.span, level):
-        return
-    if warp.tensor_order.at(first.signalled.track) >= first.signalled.value:
         return
     before = warp.order.at(first.signalled.track) < first.signalled.value
     side = "before" if before else "after"
@@ -236,6 +243,25 @@ def _judge_fences(state: LaunchState, warp: WarpState, first: TensorOperation, l
         (
             f"{name_of(first.issuer)} issues a tcgen05.{first.kind} ({first.span}), which completes",
             f"the two threads synchronize, but without tcgen05.fence::{side}_thread_sync",
+            f"{name_of(later.issuer)} issues a tcgen05.{later.kind} of the same cells ({later.span})",
+        ),
+        level,
+    )
+
+
+def _report_scope(state: LaunchState, first: TensorOperation, later: TensorOperation) -> None:
+    level = state.interpretations.narrow_release
+    if level is None:
+        return
+    state.findings.report(
+        "CL104",
+        f"{_who(later)} touches cells that {_who(first)} used, and the mbarrier between the CTAs is arrived at or "
+        "waited for at the scope of the CTA",
+        later.span,
+        first.span,
+        (
+            f"{name_of(first.issuer)} issues a tcgen05.{first.kind} ({first.span}), which completes",
+            f"its arrival, or the wait of {name_of(later.issuer)}, orders memory for threads of its own CTA alone",
             f"{name_of(later.issuer)} issues a tcgen05.{later.kind} of the same cells ({later.span})",
         ),
         level,
@@ -359,7 +385,9 @@ def fence(state: LaunchState, event: TensorMemoryFence) -> None:
     for kind in ("ld", "st"):
         done = cluster.at(warp.order, ("tensor", kind, event.actor))
         if done:
-            warp.advance(cluster.tracks.of(("tensor signalled", kind, event.actor)), done)
+            signalled = cluster.tracks.of(("tensor signalled", kind, event.actor))
+            cluster.tensor.signals.add(signalled)
+            warp.advance(signalled, done)
 
 
 def commit(state: LaunchState, event: TensorMemoryCommit) -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tilewright.base.element import parse_element
-from tilewright.contract.typestate.footprint import merged, overlap
+from tilewright.contract.typestate.places.footprint import merged, overlap
 from tilewright.contract.typestate.program import (
     SWIZZLE_PERIOD_BYTES,
     SWIZZLE_SPAN_BYTES,

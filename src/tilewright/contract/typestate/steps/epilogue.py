@@ -22,19 +22,19 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element, parse_element
 from tilewright.base.size import Size, ceil_div, product
-from tilewright.contract.typestate.array_parts import ArrayView, array_of
-from tilewright.contract.typestate.copy_starts import check_start
-from tilewright.contract.typestate.footprint import box_extent_bytes
+from tilewright.contract.typestate.places.array_parts import ArrayView, array_of
+from tilewright.contract.typestate.places.copy_starts import check_start
+from tilewright.contract.typestate.places.footprint import box_extent_bytes
+from tilewright.contract.typestate.places.staged_places import Chunk, check_places
+from tilewright.contract.typestate.places.store_places import may_alias
 from tilewright.contract.typestate.program import Buffer, integers, type_of
 from tilewright.contract.typestate.run_time_sizes import fixed, is_multiple, most_each, reaches_no_further
 from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
-from tilewright.contract.typestate.staged_places import Chunk, check_places
 from tilewright.contract.typestate.steps.index_load import require_integers
 from tilewright.contract.typestate.steps.rows import check_fold, require_shared_rows
 from tilewright.contract.typestate.steps.shared_columns import require_columns
 from tilewright.contract.typestate.steps.team import finished_place
 from tilewright.contract.typestate.steps.transpose import require_transposed
-from tilewright.contract.typestate.store_places import may_alias
 from tilewright.contract.typestate.summary import StorePlace
 from tilewright.contract.typestate.token import (
     WARP,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, Use
 
 from tilewright.base.element import Element
-from tilewright.contract.typestate.array_parts import array_of
+from tilewright.contract.typestate.places.array_parts import array_of
 from tilewright.contract.typestate.token import Index
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac

@@ -163,10 +163,14 @@ def _has_turn_behind(walk: RoleWalk, block: Block, *, held: bool) -> bool:
 
 
 def _hands_on(loop: Operation, ordered: Sequence[Operation]) -> bool:
-    """Whether each iteration of a loop hands the turn to the next, with nothing between the loop and the take before it
-    or the pass behind it. ordered: the takes and passes inside."""
-    between = isinstance(loop.prev_op, IssueTakeOp) and isinstance(loop.next_op, IssuePassOp)
-    return isinstance(loop, ac.LoopOp) and between and all(each.parent_op() is loop for each in ordered)
+    """Whether each iteration of a loop hands the turn to the next, with nothing between the loop and the pass behind
+    it, and no signal between the take before it and the loop: that would come after what the first iteration waits for,
+    too (`_later_waits` looks no further than its own block). ordered: the takes and passes inside; a loop without any
+    would be gone through with the turn."""
+    before = next((op for op in _others(loop, ahead=False) if isinstance(op, _Turn | ac.ArriveOp)), None)
+    between = isinstance(before, IssueTakeOp) and isinstance(loop.next_op, IssuePassOp)
+    inside = bool(ordered) and all(each.parent_op() is loop for each in ordered)
+    return isinstance(loop, ac.LoopOp) and between and inside
 
 
 def wait_with_the_turn(walk: RoleWalk) -> None:

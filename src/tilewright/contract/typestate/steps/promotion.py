@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.contract.typestate.array_parts import array_of
+from tilewright.contract.typestate.places.array_parts import array_of
 from tilewright.contract.typestate.program import integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region
 from tilewright.contract.typestate.token import Index, Promoted, Scales, Settled, describe

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from tilewright.contract.typestate.footprint import operand_ranges
+from tilewright.contract.typestate.places.footprint import operand_ranges
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region
 from tilewright.contract.typestate.steps.tensor_core import MAJORS, fence, read_operand

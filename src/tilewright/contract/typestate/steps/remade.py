@@ -17,10 +17,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tilewright.base.element import parse_element
-from tilewright.contract.typestate.footprint import DEPTH_BYTES
+from tilewright.contract.typestate.places.footprint import DEPTH_BYTES
+from tilewright.contract.typestate.places.rooms import WIDENED, room_ranges, slot_ranges
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Buffer
-from tilewright.contract.typestate.rooms import WIDENED, room_ranges, slot_ranges
 from tilewright.contract.typestate.steps.register_operand import in_known_role, meet
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Slot, Token, describe

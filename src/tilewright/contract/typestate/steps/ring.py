@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from tilewright.contract.typestate.copy_starts import check_start
-from tilewright.contract.typestate.footprint import box_extent_bytes, box_ranges, merged, overlap, size
 from tilewright.contract.typestate.pairs import PAIR_CTAS, signal_problem
+from tilewright.contract.typestate.places.copy_starts import check_start
+from tilewright.contract.typestate.places.footprint import box_extent_bytes, box_ranges, merged, overlap, size
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, Buffer, Map
 from tilewright.contract.typestate.summary import WAIT, FillSite

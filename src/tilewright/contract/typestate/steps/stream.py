@@ -34,8 +34,8 @@ from xdsl.ir import Block, Operation
 
 from tilewright.base.element import Element
 from tilewright.contract.typestate.claims import StreamClaim
-from tilewright.contract.typestate.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.typestate.finding import Findings
+from tilewright.contract.typestate.places.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.typestate.program import Kernel, Role
 from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace

@@ -28,8 +28,8 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from tilewright.base.element import Element
-from tilewright.contract.typestate.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.typestate.finding import Findings
+from tilewright.contract.typestate.places.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.typestate.program import Kernel, integers
 from tilewright.contract.typestate.steps.split import kept_in_array, stored_place
 from tilewright.contract.typestate.steps.stream import ASSUMPTION

@@ -14,10 +14,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tilewright.base.element import parse_element
-from tilewright.contract.typestate.footprint import operand_ranges
+from tilewright.contract.typestate.places.footprint import operand_ranges
+from tilewright.contract.typestate.places.rooms import check_room_read, is_room
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers
-from tilewright.contract.typestate.rooms import check_room_read, is_room
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Accumulating, Computed, Reading, Settled, Slot, Token, describe
 from tilewright.contract.typestate.walk import RoleWalk

@@ -130,7 +130,7 @@ def _memory(walk: RoleWalk, op: TensorOp, value: SSAValue) -> TensorMemory | Non
     declared = memory_of(walk, op, value)
     if declared is None:
         return None
-    if declared.ring:
+    if not declared.units_issue:
         walk.report("TC002", op, f"takes a part of columns that are slots of ring {declared.ring}")
         return None
     if declared.units != walk.role.count:

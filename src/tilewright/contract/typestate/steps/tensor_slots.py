@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.contract.typestate.footprint import merged
 from tilewright.contract.typestate.pairs import PAIR_CTAS
+from tilewright.contract.typestate.places.footprint import merged
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.tensor_core import read_operand
 from tilewright.contract.typestate.steps.tensor_memory import ELEMENTS, MAJORS, columns_step, memory_of, reading_of
@@ -33,7 +33,15 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import FragmentFoldOp, FragmentFullOp, FragmentMapOp
-from tilewright.ir.ac.tensor_memory import TensorFillOp, TensorHandOverOp, TensorReadOp, TensorSlotOp
+from tilewright.ir.ac.tensor_memory import (
+    TensorFillOp,
+    TensorHandOverOp,
+    TensorIssueOp,
+    TensorLoadOp,
+    TensorReadOp,
+    TensorSlotOp,
+    TensorStoreOp,
+)
 
 _COLUMNS = 8
 """Of whose multiples accumulators begin."""
@@ -187,9 +195,11 @@ def _hand_over(walk: RoleWalk, op: TensorHandOverOp) -> None:
 
 
 _OF_ROWS = (
-    TensorReadOp, ac.FragmentLoadOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, ac.GlobalStoreOp, ac.RowsStoreOp
+    TensorReadOp, ac.FragmentLoadOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, ac.GlobalStoreOp, ac.RowsStoreOp,
+    TensorStoreOp, TensorLoadOp, ac.LoopOp, ac.YieldOp,
 )  # fmt: skip
-"""What is lowered by a role's own rows of warps."""
+"""What is lowered by a role's own rows of warps, or by their order alone, as what a unit writes to its own part of
+tensor memory, multiplies from there, and reads again."""
 _HAVE_ROWS = (ac.FragmentType, ac.AccumulatorType, ac.InflightType)
 
 
@@ -199,7 +209,8 @@ def check_warp_rows(walk: RoleWalk) -> None:
         return
     for op in walk.role.operations.all:
         kinds = [value.type for value in (*op.operands, *op.results)]
-        if any(isinstance(kind, _HAVE_ROWS) for kind in kinds) and not isinstance(op, _OF_ROWS):
+        of_slots = isinstance(op, TensorIssueOp)
+        if of_slots or (any(isinstance(kind, _HAVE_ROWS) for kind in kinds) and not isinstance(op, _OF_ROWS)):
             walk.findings.doubt("in a role whose warps' rows do not follow one another", op)
 
 

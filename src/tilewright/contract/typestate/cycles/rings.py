@@ -29,14 +29,14 @@ from itertools import combinations, product
 from xdsl.ir import Operation
 
 from tilewright.base.plural import counted
+from tilewright.contract.typestate.cycles.liveness import circle_of_waits
+from tilewright.contract.typestate.cycles.patterns import ALL, Pattern, Patterns, check_together, find_patterns
 from tilewright.contract.typestate.finding import Findings
-from tilewright.contract.typestate.footprint import Ranges, merged, overlap, size
-from tilewright.contract.typestate.liveness import circle_of_waits
-from tilewright.contract.typestate.patterns import ALL, Pattern, Patterns, check_together, find_patterns
+from tilewright.contract.typestate.places.footprint import Ranges, merged, overlap, size
+from tilewright.contract.typestate.places.store_places import check_places
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel, Ring
 from tilewright.contract.typestate.steps.split import split_atoms
-from tilewright.contract.typestate.store_places import check_places
 from tilewright.contract.typestate.summary import FillSite, RoleSummary
 from tilewright.contract.typestate.tile_ranges import tiles_alone
 from tilewright.ir.ac.format import is_set

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from tilewright.contract.typestate.marked_graph import Tokens
+from tilewright.contract.typestate.cycles.marked_graph import Tokens
 from tilewright.contract.typestate.polynomial import Polynomial
 
 _MOST_PATHS = 20_000

@@ -18,7 +18,7 @@ from itertools import combinations
 from types import MappingProxyType
 
 from tilewright.contract.typestate.finding import Findings
-from tilewright.contract.typestate.group_places import spaced
+from tilewright.contract.typestate.places.group_places import spaced
 from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.run_time_sizes import most_of
 from tilewright.contract.typestate.steps.stream import in_one_order

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.contract.typestate.marked_graph import Tokens
-from tilewright.contract.typestate.patterns import ALL, Patterns
+from tilewright.contract.typestate.cycles.marked_graph import Tokens
+from tilewright.contract.typestate.cycles.patterns import ALL, Patterns
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel
 from tilewright.contract.typestate.summary import WAIT, Counter, LoopEvents, RingEvent, RoleSummary

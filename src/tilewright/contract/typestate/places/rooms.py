@@ -6,7 +6,7 @@ Ranges are logical ones, as in `footprint`. Checked by: tests/contract/typestate
 
 from __future__ import annotations
 
-from tilewright.contract.typestate.footprint import Ranges, merged, overlap, size
+from tilewright.contract.typestate.places.footprint import Ranges, merged, overlap, size
 from tilewright.contract.typestate.program import Buffer
 from tilewright.contract.typestate.token import Slot, Token
 from tilewright.contract.typestate.walk import RoleWalk

@@ -42,13 +42,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from tilewright.contract.typestate.distances import ANY, Dependence, Distances, Held, Node
-from tilewright.contract.typestate.marked_graph import Arc, cycle_without_token
-from tilewright.contract.typestate.patterns import ALL, Patterns
+from tilewright.contract.typestate.cycles.distances import ANY, Dependence, Distances, Held, Node
+from tilewright.contract.typestate.cycles.marked_graph import Arc, cycle_without_token
+from tilewright.contract.typestate.cycles.patterns import ALL, Patterns
+from tilewright.contract.typestate.cycles.symbolic_cycles import SymbolicArc, all_hold_tokens
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel
 from tilewright.contract.typestate.summary import WAIT, RingEvent, RoleSummary, waited_also
-from tilewright.contract.typestate.symbolic_cycles import SymbolicArc, all_hold_tokens
 
 _MOST_SINGLE = 32
 """Uses of a ring that are looked at one by one, at most."""
