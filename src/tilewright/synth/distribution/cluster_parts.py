@@ -1,10 +1,8 @@
-"""Can the CTAs of a cluster each load an equal part of an operand's slot?
+"""Of which rows can the CTAs of a cluster each load an equal part of an operand's slot?
 
 A slot's rows lie 128 bytes apart and its swizzle repeats every eight of them; a copy's destination must begin where the
-swizzle does. So a part of a K-major slot is a whole number of eight rows. An MN-major slot is made of boxes one swizzle
-span wide, of which a part holds whole ones. Source: PTX ISA, cp.async.bulk.tensor, swizzling modes.
-Checked by: tests/synth/distribution/test_cluster_parts.py, and by `contract`, which adds up where every copy's bytes
-go.
+swizzle does. So a part is a whole number of eight rows. Source: PTX ISA, cp.async.bulk.tensor, swizzling modes.
+Checked by: `contract`, which adds up where every copy's bytes go.
 """
 
 from __future__ import annotations
