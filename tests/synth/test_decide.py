@@ -391,8 +391,6 @@ def test_the_largest_stage_count_offered_is_accepted():
 def test_clusters_out_of_range_are_refused():
     with pytest.raises(TilewrightError, match="no cluster shape"):
         decided(matmul, 512, 512, 512, wanted=Wanted(cluster=(4, 4)))
-    with pytest.raises(TilewrightError, match="cannot share 64 elements"):
-        decided(matmul, 512, 512, 512, wanted=Wanted(tile=(64, 64), cluster=(2, 1), swapped=False))
 
 
 # ---------------------------------------------------------------- the model

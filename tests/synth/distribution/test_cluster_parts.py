@@ -1,10 +1,8 @@
 """Which slots the CTAs of a cluster can share."""
 
-import pytest
 from tests.synth.test_decide import decided, matmul
 from tests.synth.walked_products import column_operand, major_of
 
-from tilewright.base.error import TilewrightError
 from tilewright.synth.tile.wanted import Wanted
 
 
@@ -14,6 +12,7 @@ def test_rows_of_a_k_major_slot_are_shared_by_eights():
     assert major_of(plan, "N") == "K" and column_operand(plan).box == (64, 96)
 
 
-def test_boxes_of_an_mn_major_slot_are_shared_whole():
-    with pytest.raises(TilewrightError, match="cannot share 192 elements of b, MN-major"):
-        decided(matmul, 4096, 4096, 4096, wanted=Wanted(tile=(128, 192), cluster=(2, 1), swapped=False))
+def test_rows_of_an_mn_major_slot_run_along_what_is_summed_and_are_shared():
+    plan = decided(matmul, 4096, 4096, 4096, wanted=Wanted(tile=(128, 192), cluster=(2, 1), swapped=False))
+    slot = column_operand(plan)
+    assert major_of(plan, "N") == "MN" and slot.peers == 2 and slot.box_rows * slot.peers == slot.rows
