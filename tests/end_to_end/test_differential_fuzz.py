@@ -26,8 +26,9 @@ from tilewright.targets import target
 HOPPER = target("sm_90a")
 
 COMPUTES = (
-    "ac.affine", "ac.tensor_map", "ac.global", "ac.scalar", "ac.round", "ac.constant", "ac.map", "ac.fragment.map", "ac.fragment.load",
-    "ac.tma.issue", "ac.tma.store", "ac.wgmma.issue", "ac.stage.write", "ac.tiles", "ac.loop", "ac.kernel", "ac.yield",
+    "ac.affine", "ac.tensor_map", "ac.global", "ac.scalar", "ac.round", "ac.constant", "ac.map", "ac.fragment.map",
+    "ac.fragment.load", "ac.tma.issue", "ac.tma.store", "ac.wgmma.issue", "ac.stage.write", "ac.tiles", "ac.loop",
+    "ac.kernel", "ac.yield",
 )  # fmt: skip
 """Operations whose edits may change coordinates, matrices, columns, functions or the set of tiles, and so the result,
 without touching the protocol."""

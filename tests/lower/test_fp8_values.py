@@ -260,10 +260,9 @@ def by_one_number(
 def test_one_number_for_an_operand_is_loaded_once(wanted):
     elements = {"a": E4M3, "b": E4M3, "s": F32, "t": F32, "c": BF16}
     lowered = lower(by_one_number, {"M": 200, "N": 136, "K": 272}, elements, None, Wanted(**wanted))
-    # Before the loop of a sum in two levels nothing says that the launch before has ended.
-    late = wanted.get("accumulation") != "fast"
+    # Where products of two slots and the sum fill the registers, each chunk that leaves loads them, unconditionally.
+    late = wanted.get("tile") == (192, 128)
     assert lowered.decisions.loads_ahead == (() if late else ("s", "t"))
     loads = [item for item in instructions(lowered.parsed) if item.opcode == "ld.global.f32"]
-    # Where no register is left in the loop, each chunk that leaves loads them, unconditionally.
     assert len(loads) == 2 or (late and not any(item.guard for item in loads))
     assert_right(lowered)

@@ -15,6 +15,7 @@ from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate.typestate import verify
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import FragmentMapOp
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
@@ -36,7 +37,7 @@ def function_of_fewer_values(module: ModuleOp) -> None:
 def used_before_it_is_made(module: ModuleOp) -> None:
     first = every(module, ac.ScalarOp)[0]
     assert first.result.uses
-    last = every(module, ac.MapOp)[0].body.block.last_op
+    last = every(module, FragmentMapOp)[0].body.block.last_op
     assert last is not None
     first.detach()
     block = last.parent_block()
@@ -45,19 +46,19 @@ def used_before_it_is_made(module: ModuleOp) -> None:
 
 
 def yield_dropped(module: ModuleOp) -> None:
-    last = every(module, ac.MapOp)[0].body.block.last_op
+    last = every(module, FragmentMapOp)[0].body.block.last_op
     assert isinstance(last, ac.YieldOp)
     erase(last)
 
 
 def nothing_yielded(module: ModuleOp) -> None:
-    last = every(module, ac.MapOp)[0].body.block.last_op
+    last = every(module, FragmentMapOp)[0].body.block.last_op
     assert isinstance(last, ac.YieldOp)
     last.operands = ()
 
 
 def argument_more(module: ModuleOp) -> None:
-    block = every(module, ac.MapOp)[0].body.block
+    block = every(module, FragmentMapOp)[0].body.block
     block.insert_arg(block.args[0].type, len(block.args))
 
 
@@ -69,7 +70,7 @@ def argument_more(module: ModuleOp) -> None:
         (used_before_it_is_made, "nothing before it in its region defines"),
         (yield_dropped, "yields nothing"),
         (nothing_yielded, "does not end its region with 1 value"),
-        (argument_more, "a region of 3 arguments for 2 values"),
+        (argument_more, "a region of 3 arguments for 2 inputs"),
     ],
 )
 def test_a_region_that_computes_nothing_is_not_proven(edit: Callable[[ModuleOp], None], words: str) -> None:

@@ -29,13 +29,15 @@ from tilewright.base.plan import Buffer
 from tilewright.base.size import Range
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.driver.compile import sequence as sequence_module
-from tilewright.driver.compile.compile import Compilation, compile_kernel
+from tilewright.driver.compile.compile import Compilation, compile_kernel, elements_of
+from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.kernels_rows import rms_norm_weight_gradient
 from tilewright.driver.compile.sequence import Part, decided, joined, sequence
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import evaluate
+from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import sequence_plan
@@ -241,16 +243,19 @@ def sums_of_rows(x: tw.Tensor["M", "N"], z: tw.Tensor["M"]):  # noqa: F821
 
 
 def test_workspaces_of_the_parts_are_their_own() -> None:
-    """Two parts that each copy operands first: four arrays of the same two names."""
-    parts = _parts(batch_with_logsumexp, _CUT, B=2, M=3, N=5, K=1)
-    lowered = [lower_program(the_program(parts[0].module))] * 2
-    again = replace(lowered[1], buffers=tuple(_renamed(each) for each in lowered[1].buffers))
-    plan = sequence_plan(the_program(traced(batch_with_logsumexp, B=2, M=3, N=5, K=1)), [lowered[0], again])
+    """Two parts whose clusters share sums through memory: four arrays of the same two names."""
+    dims = {"M": 64, "N": 64, "K": 65536}
+    whole = trace(matmul_kernel, dims, elements_of(matmul_kernel, "bf16"), {"b": (1, dims["K"])})
+    (part,) = sequence(whole, _TARGET, Wanted())
+    lowered = lower_program(the_program(part.module))
+    again = replace(lowered, buffers=tuple(_renamed(each) for each in lowered.buffers))
+    plan = sequence_plan(the_program(whole), [lowered, again])
     names = [buffer.name for buffer in plan.buffers]
     assert len(set(names)) == len(names)
-    assert {"left_operand", "left_operand_", "right_operand", "right_operand_"} <= set(names)
+    shared = {"team_sums", "team_sums_", "team_flags", "team_flags_"}
+    assert shared <= set(names)
     written = {param.buffer for launch in plan.launches for param in launch.params if hasattr(param, "buffer")}
-    assert {"left_operand", "left_operand_"} <= written
+    assert shared <= written
 
 
 def _renamed(buffer: Buffer) -> Buffer:
@@ -260,13 +265,13 @@ def _renamed(buffer: Buffer) -> Buffer:
 def test_the_parts_of_a_plan_agree_on_what_is_handed_over() -> None:
     parts = _parts(softmax_of_product, _CUT, M=70, N=33, K=24)
     lowered = [lower_program(the_program(part.module)) for part in parts]
-    narrower = tuple(
-        replace(each, shape=(70, 32)) if each.name.endswith("_result") else each for each in lowered[1].buffers
+    wider = tuple(
+        replace(each, shape=(70, 34)) if each.name.endswith("_result") else each for each in lowered[1].buffers
     )
     whole = the_program(traced(softmax_of_product, M=70, N=33, K=24))
     assert sequence_plan(whole, lowered).buffers[-1].element is Element.F32
     with pytest.raises(ValueError, match="to one part and"):
-        sequence_plan(whole, [lowered[0], replace(lowered[1], buffers=narrower)])
+        sequence_plan(whole, [lowered[0], replace(lowered[1], buffers=wider)])
 
 
 # ---------------------------------------------------------------- axes in parts

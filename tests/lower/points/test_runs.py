@@ -54,7 +54,7 @@ def test_copies_every_element(columns, more, offset, tight):
     source = np.random.default_rng(columns).integers(0, 1 << 16, span + (0 if tight else 64), np.uint16)
     result = filled(lowered, source.view(np.uint8), offset)
     expected = np.lib.stride_tricks.as_strided(source[offset:], (FILL_ROWS, columns), (2 * pitch, 2))
-    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(result[:FILL_ROWS, :columns], expected)
 
 
 @pytest.mark.parametrize("stride", [(300, 3), (1, 131)])

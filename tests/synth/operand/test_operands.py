@@ -23,11 +23,11 @@ def strides_of(rows, columns, chosen):
 
 
 def describable(extents, strides):
-    """Written from the driver's documentation: an axis of neighbours, the other at a multiple of 16 bytes."""
+    """Written from the driver's documentation: the last axis of neighbours, the other at a multiple of 16 bytes."""
     pairs = list(zip(extents, strides, strict=True))
-    for (inner_extent, inner), (outer_extent, outer) in (pairs, pairs[::-1]):
-        if (inner == 1 or inner_extent == 1) and (outer * 2 % 16 == 0 or outer_extent == 1):
-            return True
+    for (_, inner), (outer_extent, outer) in (pairs[::-1], pairs):
+        if inner == 1:
+            return outer * 2 % 16 == 0 or outer_extent == 1
     return False
 
 

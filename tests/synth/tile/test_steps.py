@@ -28,10 +28,12 @@ HOPPER = target("sm_90a")
 
 
 def traced(m: int, n: int, k: int, *, strides: dict[str, tuple[int, ...]] | None = None):
+    return the_program(module_of(m, n, k, strides=strides))
+
+
+def module_of(m: int, n: int, k: int, *, strides: dict[str, tuple[int, ...]] | None = None):
     kinds = {each.name: tw.bf16 for each in matmul_kernel.parameters}
-    return the_program(
-        trace(matmul_kernel, {"M": m, "N": n, "K": k}, kinds, {"b": (1, k)} if strides is None else strides)
-    )
+    return trace(matmul_kernel, {"M": m, "N": n, "K": k}, kinds, {"b": (1, k)} if strides is None else strides)
 
 
 def decided(m: int, n: int, k: int, **wanted) -> CascadeDecisions:
@@ -173,6 +175,6 @@ def test_results_that_may_be_cut() -> None:
 
 
 def test_a_tuner_asks_for_steps_too() -> None:
-    program = traced(530, 1536, 8960)
+    program = the_program(walked(module_of(530, 1536, 8960), HOPPER))
     found = [each.steps for each in alternatives(program, HOPPER, Wanted())]
     assert (0, 106) in found and (0, 0) in found

@@ -12,6 +12,7 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.steps.group import ASSUMPTION
 from tilewright.contract.typestate.typestate import protocol_claims, verify
+from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
@@ -73,8 +74,8 @@ def test_without_groups_nothing_is_assumed_of_them() -> None:
         y[i, j] = acc
 
     module = trace(plain, {"T": 256, "K": 128, "N": 256}, dict.fromkeys("xwy", Element.BF16))
-    decide(the_program(module), target("sm_90a"))
-    verdict = verify(only_kernel(module), HOPPER)
+    (part,) = uncut(module, HOPPER, Wanted())
+    verdict = verify(only_kernel(part.module), HOPPER)
     assert isinstance(verdict, Proven)
     assert ASSUMPTION not in verdict.assumptions
 
