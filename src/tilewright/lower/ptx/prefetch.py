@@ -3,7 +3,7 @@
 A fetch into L2 reads nothing that the program sees: L2 is where all writes of the device meet, so what the kernel
 before writes to those places afterwards is what is read later. So it may be asked for before `griddepcontrol.wait`,
 which the loads themselves must not pass. Each of the first threads asks for one slice of the CTA's first tile.
-Source: PTX ISA, cp.async.bulk.prefetch.tensor, griddepcontrol. Checked by: tests/lower/pipeline/test_prefetch.py.
+Source: PTX ISA, cp.async.bulk.prefetch.tensor, griddepcontrol. Checked by: tests/lower/ptx/test_prefetch.py.
 """
 
 from __future__ import annotations

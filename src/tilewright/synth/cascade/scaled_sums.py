@@ -2,7 +2,7 @@
 bits?
 
 Each block of the walked axis that has scales of its own is a product of its own, which the consumers scale and add to a
-total (`lower.cascade.two_levels`). A slot is as deep as the least block, or, where that is shorter than a row of shared
+total (`lower.two_levels`). A slot is as deep as the least block, or, where that is shorter than a row of shared
 memory, as such a row: then its blocks are multiplied one after the other. A consumer's registers hold the total and a
 product, or, where they suffice, those of two slots, of which one is added while the tensor core multiplies the other.
 
