@@ -34,7 +34,7 @@ from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, parameter_name
-from tilewright.ir.tile.gather import Dimension, GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
+from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.types import axes_text, read_type
 from tilewright.legal.tensor_map.legality import check
@@ -222,12 +222,6 @@ def _ends(lookup: Lookup, axis: str, length: int) -> bool:
     return any(base_axis(each) == axis and length % block_size(each) == 0 for each in lookup.axes)
 
 
-def _stride_bytes(dimension: Dimension, width: int) -> int:
-    """Of a map; where there is one element nothing is that far apart, and any stride will do that is legal."""
-    apart = dimension.stride * width
-    return apart if dimension.extent != 1 else max(RUN_BYTES, -(-apart // RUN_BYTES) * RUN_BYTES)
-
-
 def _slot(
     program: tile.ProgramOp,
     axes: CascadeAxes,
@@ -270,7 +264,7 @@ def _slot(
         load_number(program, load), name, element.value, width, inner, outer,
         tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
-        tuple(_stride_bytes(each, width) for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
+        tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
         peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0), *(neighbours if any(neighbours) else ())),
         remade=remade, remade_element=made.value if remade else "",
