@@ -214,8 +214,8 @@ def test_any_extents_are_proved_and_right(
         (gated, (1, 2, 1), None),
         (shared_right, (2, 1, 1), None),
         (gated_with_bias, (64, 40, 1), None),
-        (gated_with_bias, (129, 66, 1), (128, 40)),
-        (shared_right, (66, 40, 1), (64, 8)),
+        (gated_with_bias, (129, 66, 1), (128, 64)),
+        (shared_right, (66, 40, 1), (64, 64)),
     ],
 )
 def test_operands_of_one_column_may_have_either_axis_contiguous(

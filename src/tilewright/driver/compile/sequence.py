@@ -166,7 +166,10 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         except TilewrightError as again:
             raise _first(refusal) if _first(refusal) is not refusal else again from None
     except TilewrightError as refusal:
-        found = None if _is_decided(wanted) or target.supports("tensor_memory") else operand_before(module)
+        if _is_decided(wanted) or target.supports("tensor_memory"):
+            raise
+        # Of several products, one that is the only computed operand may be in the way, too.
+        found = operand_before(module) or operand_before(module, alone=True)
         if found is None:
             raise
         try:
