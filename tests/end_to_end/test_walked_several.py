@@ -207,6 +207,12 @@ def test_any_extents_are_proved_and_right(
     is_right(kernel, made)
 
 
+def test_a_lone_computed_operand_is_computed_before_where_no_map_brings_the_others() -> None:
+    made = compile_kernel(neighbours, dims={"M": 30, "N": 20, "K": 10})
+    assert len(made.parts) > 1 and made.text_proof is not None
+    is_right(neighbours, made)
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kernel", "dims", "tile"),

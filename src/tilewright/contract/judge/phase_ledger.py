@@ -211,16 +211,16 @@ def _order_passed(cluster: ClusterState, warp: WarpState, phase: PhaseState, own
     signals = cluster.tensor.signals
     if own or not signals:
         return warp.order
-    passed, told = warp.order.copy(), VectorClock()
+    passed, by_peers = warp.order.copy(), VectorClock()
     for track in signals:
-        told.advance(track, passed.at(track))
+        by_peers.advance(track, passed.at(track))
         passed.lower(track, 0)
     if scope == "cta":
-        passed.join(cluster.out_of_scope.of(told))
+        passed.join(cluster.out_of_scope.of(by_peers))
     elif phase.signals_by_peers is None:
-        phase.signals_by_peers = told
+        phase.signals_by_peers = by_peers
     else:
-        phase.signals_by_peers.join(told)
+        phase.signals_by_peers.join(by_peers)
     return passed
 
 

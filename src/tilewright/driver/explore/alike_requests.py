@@ -30,14 +30,14 @@ def _is_alike(one: Source, other: Source, requests: dict[int, int]) -> bool:
         return True
     request, another = _request(one), _request(other)
     if request is not None and another is not None:
-        return request[1] == another[1] and _is_in_order(request[0], another[0], requests)
+        return request[1] == another[1] and is_in_order(request[0], another[0], requests)
     if isinstance(one.operation, Leaf):
         return one is other
     pairs = zip(one.sources, other.sources, strict=False)
     return is_same_operation(one, other) and all(_is_alike(*each, requests) for each in pairs)
 
 
-def _is_in_order(request: int, another: int, requests: dict[int, int]) -> bool:
+def is_in_order(request: int, another: int, requests: dict[int, int]) -> bool:
     """Note which number one is, if the numbers keep their order with it. Two that are one, or change places, say more:
     that indices are equal, or that a later request is granted and an earlier one is not."""
     known = requests.setdefault(request, another) == another

@@ -37,8 +37,8 @@ def exchanged(traced: Traced, warp: Warp, r: Registers, held: dict[int, Pieces],
         return {}
     if row == "shfl.sync" and len(nodes) == 1 and node is not None and "idx" in traced.instruction.modifiers:
         lane, clamp = traced.instruction.operands[2:4]
-        if not node.uniform and isinstance(lane, Immediate) and clamp == Immediate(31):
-            node = run.node(held, r, slot, 1 << (8 * (lane.value & 31)))  # type: ignore[arg-type]
+        if slot is not None and not node.uniform and isinstance(lane, Immediate) and clamp == Immediate(31):
+            node = run.node(held, r, slot, 1 << (8 * (lane.value & 31)))
     target = traced.writes[0] if len(traced.writes) == 1 else None
     if alone and node is not None and node.uniform and target is not None:
         if negated:
