@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from bench.page_sections import provenance, read
 
@@ -24,6 +25,13 @@ def fused_programs(results: Path) -> Iterator[str]:
         "the command names.\n"
     )
     yield from _table(results / "random-attention.json", "python -m bench random-attention")
+    yield "\n### Gradients of attention\n"
+    yield (
+        "From the gradient of the result to those of queries, keys and values, bf16, 16384 rows of 2048 elements in\n"
+        "all; our three kernels one after the other. Peers are cuDNN's and Flash's backward operators, through\n"
+        "PyTorch.\n"
+    )
+    yield from _table(results / "backward.json", "python -m bench backward")
 
 
 def _table(path: Path, command: str) -> Iterator[str]:
@@ -43,15 +51,31 @@ def _table(path: Path, command: str) -> Iterator[str]:
     yield "| program | extents | us | best peer | ratio | quartiles | error | of the peer |"
     yield "| --- | --- |" + " --- |" * 6
     for row in found:
-        extents = ", ".join(f"{axis} {extent}" for axis, extent in row["dims"].items())
+        program, extents = _named(row)
         if "ratio" not in row:
             words = str(row.get("refused", row.get("failed", "no peer took part"))).replace("|", "/").splitlines()[0]
-            yield f"| {row['program']} | {extents} | {words} | | | | | |"
+            yield f"| {program} | {extents} | {words} | | | | | |"
             continue
         low, high = row["quartiles"]
-        errors = [f"{row['errors'][who]:.1e}" if "errors" in row else "" for who in ("ours", row["best_peer"])]
+        errors = [_error(row, who) for who in ("ours", row["best_peer"])]
         yield (
-            f"| {row['program']} | {extents} | {row['contenders']['ours']['microseconds']:.0f} | {row['best_peer']} | "
+            f"| {program} | {extents} | {row['contenders']['ours']['microseconds']:.0f} | {row['best_peer']} | "
             f"{row['ratio']:.3f} | {low:.3f} to {high:.3f} | {errors[0]} | {errors[1]} |"
         )
     yield ""
+
+
+def _named(row: Mapping[str, Any]) -> tuple[str, str]:
+    """A case's program and its extents."""
+    if "program" in row:
+        return str(row["program"]), ", ".join(f"{axis} {extent}" for axis, extent in row["dims"].items())
+    program = "causal gradients" if row["causal"] else "gradients"
+    return program, f"length {row['length']}, size {row['size']}"
+
+
+def _error(row: Mapping[str, Any], contender: str) -> str:
+    """The largest of a contender's errors, where they were compared."""
+    if "errors" not in row:
+        return ""
+    found: float | list[float] = row["errors"][contender]
+    return f"{max(found) if isinstance(found, list) else found:.1e}"

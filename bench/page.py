@@ -8,8 +8,10 @@ versions that its file names. A suite that has no result file is named with its 
 from __future__ import annotations
 
 import re
+import statistics
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +94,24 @@ _SUITES = (
     ),
 )
 
+_FURTHER = (
+    ("fused", "Products with folds", None),
+    ("random-attention", "Drawn attention", (1.03, 0.85)),
+    ("backward", "Gradients of attention", (0.95, 0.85)),
+    ("rows", "Rows", (1.10, 0.97)),
+    ("random-rows", "Drawn rows", (1.10, 0.85)),
+)
+"""Suites of other programs than products: result file, title, (geometric mean, worst) to reach."""
+
 _TITLE = """\
 # Benchmarks
 
 ![Ratios of all cases, suite by suite: the numbers stand in the table below](assets/benchmarks.svg)
 
-How fast are the kernels, compared with other ways to multiply matrices on the same GPU? A case is one product. Its
-ratio is the time of the best peer over ours, in the same run: above 1, ours is faster. The figure, this page and [the
-tables of every case](benchmark-tables.md) are made from `bench/results` by `python -m bench.page`.
+How fast are the kernels, compared with other ways to compute the same on the same GPU? A case is one product, one
+attention, one array of rows. Its ratio is the time of the best peer over ours, in the same run: above 1, ours is
+faster. The figure, this page and [the tables of every case](benchmark-tables.md) are made from `bench/results` by
+`python -m bench.page`.
 
 ## Overview
 
@@ -137,7 +149,8 @@ _HEAD = """\
   range.
 - **Nothing is left out.** A case that the compiler refuses, and a peer that cannot run one, are rows with their words.
 
-The peers, each tuned on the very arrays of the race:
+The peers of products, each tuned on the very arrays of the race; those of other programs stand [with their
+tables](benchmark-tables.md#programs-of-products-and-folds):
 
 | peer | what it is |
 | --- | --- |
@@ -255,14 +268,35 @@ def tables(results: Path = RESULTS) -> str:
 
 def figure(results: Path = RESULTS) -> str:
     """The figure of every suite that has been measured, as SVG."""
-    suites: list[SuiteRatios] = []
-    for name, title, _ in _SUITES:
-        found = _raced(results / f"{name}.json")
-        if found is not None and "geometric_mean" in found[1]:
-            ratios = tuple(float(row["ratio"]) for row in found[2] if "ratio" in row)
-            goal = TARGETS.get(name)
-            suites.append(SuiteRatios(title, ratios, float(found[1]["geometric_mean"]), goal[0] if goal else None))
-    return overview_plot(suites)
+    found = [each for each in _summaries(results) if each.ratios]
+    return overview_plot([SuiteRatios(each.title, each.ratios, each.mean, each.goals[0]) for each in found])
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """One suite's races. ratios: best peer's time over ours, a case each, empty where none was measured; command:
+    what follows `python -m bench`; goals: (geometric mean, worst)."""
+
+    title: str
+    command: str
+    goals: tuple[float | None, float | None]
+    ratios: tuple[float, ...] = ()
+    refused: int = 0
+
+    @property
+    def mean(self) -> float:
+        return statistics.geometric_mean(self.ratios)
+
+
+def _summaries(results: Path) -> Iterator[_Summary]:
+    """Of every suite, in the page's order."""
+    of_products = [(name, title, TARGETS.get(name)) for name, title, _ in _SUITES]
+    for name, title, goals in (*of_products, *_FURTHER):
+        none = _Summary(title, _command(name), goals or (None, None))
+        document = read(results / f"{name}.json")
+        rows = [] if document is None else [row for row in document["rows"] if "case" in row]
+        ratios = tuple(float(row["ratio"]) for row in rows if "ratio" in row)
+        yield replace(none, ratios=ratios, refused=sum("refused" in row for row in rows))
 
 
 def _raced(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]] | None:
@@ -276,20 +310,18 @@ def _raced(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, A
 def _overview(results: Path) -> Iterator[str]:
     yield "| suite | cases | refused | geometric mean | goal | worst | goal | behind | command |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    for name, title, _ in _SUITES:
-        found = _raced(results / f"{name}.json")
-        goal = TARGETS.get(name)
-        if found is None or "geometric_mean" not in found[1]:
-            wanted = (f"{goal[0]:.2f}", f"{goal[1]:.2f}") if goal else ("", "")
-            yield f"| {title} | not measured | | | {wanted[0]} | | {wanted[1]} | | `python -m bench {_command(name)}` |"
+    for each in _summaries(results):
+        if not each.ratios:
+            wanted = ["" if goal is None else f"{goal:.2f}" for goal in each.goals]
+            empty = f"not measured | | | {wanted[0]} | | {wanted[1]} | "
+            yield f"| {each.title} | {empty} | `python -m bench {each.command}` |"
             continue
-        _, summary, rows = found
-        reached = (summary["geometric_mean"], summary["worst"])
-        mean, worst = (_goal(each, one) for each, one in zip(reached, goal or (None, None), strict=True))
-        behind = sum(row.get("ratio", 1.0) < 1.0 for row in rows)
+        reached = (each.mean, min(each.ratios))
+        mean, worst = (_goal(found, wanted) for found, wanted in zip(reached, each.goals, strict=True))
+        behind = sum(ratio < 1.0 for ratio in each.ratios)
         yield (
-            f"| {title} | {summary['cases']} | {summary['refused']} | {reached[0]:.3f} | {mean} | "
-            f"{reached[1]:.3f} | {worst} | {behind} | `python -m bench {_command(name)}` |"
+            f"| {each.title} | {len(each.ratios) + each.refused} | {each.refused} | {reached[0]:.3f} | {mean} | "
+            f"{reached[1]:.3f} | {worst} | {behind} | `python -m bench {each.command}` |"
         )
 
 
