@@ -35,11 +35,18 @@ def test_rows_stand_with_their_ratios_and_refusals_with_their_words(tmp_path: Pa
 
 
 def test_goals_that_are_missed_and_cases_behind_are_told(tmp_path: Path) -> None:
-    row = {"case": "a", "shape": [1, 2, 3], **summarised(RACE, CONTENDERS, [], errors(2e-3, 1e-3), 1e9), "ratio": 0.9}
-    summary = {"cases": 1, "refused": 0, "geometric_mean": 0.9, "worst": 0.98}
+    row = {"case": "a", "shape": [1, 2, 3], **summarised(RACE, CONTENDERS, [], errors(2e-3, 1e-3), 1e9), "ratio": 0.98}
+    summary = {"cases": 1, "refused": 0, "geometric_mean": 0.98, "worst": 0.98}
     (tmp_path / "gemm.json").write_text(document([summary, row]))
-    row_of_suite = "| Large products | 1 | 0 | 0.900 | 1.03, **missed** | 0.980 | 0.97 | 1 | `python -m bench gemm` |"
+    row_of_suite = "| Large products | 1 | 0 | 0.980 | 1.03, **missed** | 0.980 | 0.97 | 1 | `python -m bench gemm` |"
     assert row_of_suite in page(tmp_path)
+
+
+def test_a_suite_of_other_programs_has_its_mean_and_what_was_refused(tmp_path: Path) -> None:
+    timed = [{"case": name, "ratio": ratio} for name, ratio in (("a", 1.0), ("b", 1.44))]
+    (tmp_path / "random-rows.json").write_text(document([*timed, {"case": "c", "refused": "why"}]))
+    line = "| Drawn rows | 3 | 1 | 1.200 | 1.10 | 1.000 | 0.85 | 0 | `python -m bench random-rows` |"
+    assert line in page(tmp_path)
 
 
 def test_files_of_another_form_are_not_shown(tmp_path: Path) -> None:
