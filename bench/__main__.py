@@ -58,6 +58,8 @@ _BENCHES = {
     "skinny": "skinny",
     "slots": "slots",
     "soak": "soak",
+    "tritonbench-attention": "tritonbench_attention",
+    "tritonbench-rows": "tritonbench_rows",
     "unmapped": "unmapped",
     "vacuity": "vacuity",
 }

@@ -19,6 +19,9 @@ def fused_programs(results: Path) -> Iterator[str]:
         "operations one after the other and torch.compile. Errors are the largest against float64.\n"
     )
     yield from _table(results / "fused.json", "python -m bench fused")
+    yield "\n### TritonBench, attention\n"
+    yield "Its list of `flash_attention`, full and causal: four batches of 48 heads of 64, bf16.\n"
+    yield from _table(results / "tritonbench-attention.json", "python -m bench tritonbench-attention")
     yield "\n### Attention of drawn shapes\n"
     yield (
         "Full and causal attention, grouped heads, few queries of many keys, of any length, drawn from the seed that\n"

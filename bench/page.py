@@ -18,7 +18,7 @@ from typing import Any
 from bench.cluster_page import pairs
 from bench.few_rows_page import few_rows
 from bench.fused_page import fused_programs
-from bench.gemm_suites import TARGETS
+from bench.gemm_suites import SUITES, TARGETS
 from bench.long_sum_page import long_sums
 from bench.model_page import predicted_times
 from bench.overview_plot import SuiteRatios, overview_plot
@@ -96,9 +96,11 @@ _SUITES = (
 
 _FURTHER = (
     ("fused", "Products with folds", None),
+    ("tritonbench-attention", "TritonBench, attention", (1.03, 0.95)),
     ("random-attention", "Drawn attention", (1.03, 0.85)),
     ("backward", "Gradients of attention", (0.95, 0.85)),
     ("rows", "Rows", (1.10, 0.97)),
+    ("tritonbench-rows", "TritonBench, rows", (1.10, 0.97)),
     ("random-rows", "Drawn rows", (1.10, 0.85)),
 )
 """Suites of other programs than products: result file, title, (geometric mean, worst) to reach."""
@@ -369,7 +371,7 @@ def _command(name: str) -> str:
         return f"fp8 --suite {name}"
     if name == "random-gemm-tuned":
         return "random-gemm --tune"
-    return f"gemm --suite {name}" if name.startswith("tritonbench") else name
+    return f"gemm --suite {name}" if name in SUITES and name.startswith("tritonbench") else name
 
 
 def _row(row: Mapping[str, Any]) -> str:

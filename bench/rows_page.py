@@ -19,6 +19,9 @@ def folded_rows(results: Path) -> Iterator[str]:
         "for a reason that was not looked for.\n"
     )
     yield from _table(results / "rows.json", "python -m bench rows")
+    yield "\n### TritonBench, rows\n"
+    yield "Its lists of `softmax`, `layer_norm` and `rms_norm`, bf16.\n"
+    yield from _table(results / "tritonbench-rows.json", "python -m bench tritonbench-rows")
     yield "\n### Rows of drawn extents\n"
     yield "The same programs, of any number and length of rows, drawn from the seed that the command names.\n"
     yield from _table(results / "random-rows.json", "python -m bench random-rows")

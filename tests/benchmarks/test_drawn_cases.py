@@ -1,8 +1,9 @@
-"""Drawn attention and rows: the seed alone decides, the whole range is drawn, and no case is too large to run."""
+"""Drawn attention and rows: the seed alone decides, the whole range is drawn, and no case is too large to run.
+TritonBench's lists are whole."""
 
 import math
 
-from bench import random_attention, random_rows
+from bench import random_attention, random_rows, tritonbench_attention, tritonbench_rows
 
 
 def test_the_seed_alone_decides() -> None:
@@ -34,3 +35,18 @@ def test_rows_of_every_length_are_drawn() -> None:
     assert all(0.5 / 12 < octaves.count(at) / len(cases) < 1.6 / 12 for at in range(6, 18))
     assert all(each.rows >= 1 and each.rows * each.length <= 1 << 27 for each in cases)
     assert any(each.length % 2 for each in cases)
+
+
+def test_the_lists_of_tritonbench_are_whole() -> None:
+    rows = tritonbench_rows.cases()
+    found = {
+        name: [(each.rows, each.length) for each in rows if each.program == name]
+        for name in ("softmax", "layer_norm", "rms_norm")
+    }
+    assert sum(map(len, found.values())) == len(rows) == 98 + 30 + 6
+    assert found["softmax"][0] == (4096, 256) and found["softmax"][-1] == (4096, 12672)
+    assert found["layer_norm"][0] == (4096, 1024) and found["layer_norm"][-1] == (4096, 15872)
+    assert found["rms_norm"][0] == (2048, 1024) and found["rms_norm"][-1] == (2048, 32768)
+    attention = [dict(each.dims) for each in tritonbench_attention.cases()]
+    assert [each["T"] for each in attention] == 2 * [1 << bits for bits in range(7, 15)]
+    assert all((each["B"], each["H"], each["E"]) == (4, 48, 64) for each in attention)
