@@ -1,7 +1,8 @@
 """TritonBench's own lists of softmax, LayerNorm and RMSNorm, whole, beside PyTorch's kernels and torch.compile's.
 
 Lengths are those of the default inputs of its operators `softmax` (4096 rows), `layer_norm` (4096) and `rms_norm`
-(2048); elements are bf16, data random normal, and measured as `bench rows` does, with the share of a plain copy's speed.
+(2048); elements are bf16, data random normal, and measured as `bench rows` does, with the share of a plain copy's
+speed.
 Source: pytorch-labs/tritonbench at 0efdc53db965, tritonbench/operators, `get_input_iter`.
 
     python -m bench tritonbench-rows --prepare --kernels out/kernels     # compile ahead; needs no GPU
