@@ -84,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.terminal.files import require_writable, write_files
     from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.compile.place import gpu_runs
+    from tilewright.driver.run.random_integers import random_integers
     from tilewright.driver.run.run import CompiledKernel, run_on_machine
 
     bundle = load_bundle(arguments.bundle)
@@ -93,7 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
         shapes = {name: array.shape for name, array in read_arrays(arguments.inputs).items()}
         plan = plan_at(plan, extents_of(plan, shapes))
     wanted = [buffer for buffer in plan.buffers if buffer.role == "input"]
-    inputs = read_inputs(arguments.inputs, wanted) if arguments.inputs else random_inputs(wanted, arguments.seed)
+    if arguments.inputs:
+        inputs = read_inputs(arguments.inputs, wanted)
+    else:
+        inputs = random_inputs(wanted, arguments.seed) | random_integers(bundle, wanted, arguments.seed)
     on_gpu = arguments.on == "gpu" or (arguments.on == "auto" and gpu_runs(bundle.target))
     if not on_gpu:
         require_machine_target(bundle)

@@ -1,8 +1,8 @@
 """Run a bundle on the GPU for a profiler to watch: `python -m tilewright.driver.views.profile_runner FILE LAUNCHES`.
 
-Inputs are random, as the caller of a real program would have them: floats standard normal; where groups end and how
-much of each counts, random numbers that the program allows. The program runs as often as asked, the first time to warm
-up; whoever watches counts launches from the first. Nothing is printed.
+Inputs are random, as the caller of a real program would have them: floats standard normal; integers that stand for
+places, such as where groups end, random numbers that the program can use. The program runs as often as asked, the first
+time to warm up; whoever watches counts launches from the first. Nothing is printed.
 Checked by: tests/driver/views/test_profile_runner.py; on a GPU by `tilewright profile` itself.
 """
 
@@ -12,14 +12,11 @@ import sys
 from typing import Any
 
 import numpy as np
-from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
 from tilewright.base.run_time import largest_extents
-from tilewright.ir import context
-from tilewright.ir.tile.facts import grouping, the_program
+from tilewright.driver.run.random_integers import random_integers
 from tilewright.runtime import device as gpu
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.runtime.bundle import Bundle, load
@@ -31,31 +28,6 @@ _BLOCK_ELEMENTS = 1 << 20
 def require_gpu(bundle: Bundle) -> None:
     """Raises TilewrightError unless GPU 0 runs the program."""
     gpu.require_target(gpu.open_device(), bundle.target, bundle.name)
-
-
-def group_limits(bundle: Bundle, seed: int = 0) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
-    """For a program over groups, the array that says where they end (or how much of each counts): random, with every
-    element of the axis in some group. Raises TilewrightError where the tile program cannot be read."""
-    text = bundle.facts.get("tile")
-    if not isinstance(text, str):
-        return {}
-    try:
-        program = the_program(Parser(context(), text).parse_module())
-    except (ParseError, VerifyException) as error:
-        raise TilewrightError(
-            f"the tile program in {bundle.name} cannot be read, so its groups are unknown",
-            remedy=f"it was written by Tilewright {bundle.tilewright_version}: compile the program again",
-        ) from error
-    groups = grouping(program)
-    if groups is None:
-        return {}
-    random = np.random.default_rng(seed)
-    count, extent = program.extents[groups.group], program.extents[groups.ragged]
-    if groups.kind == "within":
-        return {groups.bounds: random.integers(0, extent, count, endpoint=True).astype(np.int32)}
-    ends = np.sort(random.integers(0, extent, count, endpoint=True)).astype(np.int32)
-    ends[-1] = extent
-    return {groups.bounds: ends}
 
 
 def random_image(buffer: Buffer, seed: int) -> np.ndarray[Any, np.dtype[Any]]:
@@ -78,13 +50,13 @@ def random_image(buffer: Buffer, seed: int) -> np.ndarray[Any, np.dtype[Any]]:
 def run_for_profiler(bundle: Bundle, launches: int) -> None:
     """Run `bundle` `launches` times, the first as a warm-up. Raises TilewrightError as loading and launching do."""
     loaded = load_bundle(bundle, gpu.open_device())
-    limits = group_limits(bundle)
+    integers = random_integers(bundle, bundle.plan.buffers)
     pointers: dict[str, int] = {}
     with gpu.current(loaded.device):
         for seed, buffer in enumerate(bundle.plan.buffers):
             if buffer.role == "workspace":
                 continue
-            image = limits[buffer.name] if buffer.name in limits else random_image(buffer, seed)
+            image = integers[buffer.name] if buffer.name in integers else random_image(buffer, seed)
             pointers[buffer.name] = gpu.allocate(image.nbytes, buffer.name)
             gpu.copy_to_device(pointers[buffer.name], image.ctypes.data, image.nbytes)
     for _ in range(launches):
