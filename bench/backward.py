@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bench import case_suite
@@ -38,23 +38,26 @@ Call = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class BackwardCase:
-    """part: one of PARTS; "" for all of them."""
+    """part: one of PARTS; "" for all of them. rows: of all batches together; elements: of a row, in all heads."""
 
     length: int
     size: int
     causal: bool
     part: str = ""
+    rows: int = _ROWS
+    elements: int = _ELEMENTS
 
     @property
     def dims(self) -> dict[str, int]:
         """By axis of the programs."""
-        batch, heads = _ROWS // self.length, _ELEMENTS // self.size
+        batch, heads = self.rows // self.length, self.elements // self.size
         found = {"B": batch, "H": heads, "Q": self.length, "T": self.length, "E": self.size, "F": self.size}
         return {axis: extent for axis, extent in found.items() if self.part != "delta" or axis not in "TE"}
 
     @property
     def name(self) -> str:
-        return f"{self.length} rows of {self.size}{', causal' if self.causal else ''}"
+        part = f"{self.part.replace('_', ' ')} of " if self.part else ""
+        return f"{part}{self.length} rows of {self.size}{', causal' if self.causal else ''}"
 
     @property
     def scale(self) -> float:
@@ -68,7 +71,7 @@ def cases() -> list[BackwardCase]:
 
 def parts_of(case: BackwardCase) -> list[BackwardCase]:
     """The programs of a case."""
-    return [BackwardCase(case.length, case.size, case.causal, part) for part in PARTS]
+    return [replace(case, part=part) for part in PARTS]
 
 
 add_arguments = case_suite.add_arguments

@@ -21,7 +21,7 @@ from bench.rows import RowCase, line, measured
 
 COUNT = 100
 NAME = "random-rows"
-_PROGRAMS = ("softmax", "log_softmax", "rms_norm", "layer_norm", "argmax", "quantize", "quantize_int8")
+PROGRAMS = ("softmax", "log_softmax", "rms_norm", "layer_norm", "argmax", "quantize", "quantize_int8")
 _LEAST_LENGTH, _MOST_LENGTH = 64, 262144
 _LEAST_ELEMENTS, _MOST_ELEMENTS = 1 << 18, 1 << 27
 
@@ -42,7 +42,7 @@ def drawn(seed: int, count: int = COUNT) -> list[RowCase]:
 
 
 def _case(source: random.Random) -> RowCase:
-    program = one_of(source, _PROGRAMS)
+    program = one_of(source, PROGRAMS)
     length = log_uniform(source, _LEAST_LENGTH, _MOST_LENGTH)
     if source.random() < 0.5:
         length = length // 64 * 64

@@ -108,13 +108,15 @@ TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 
 def run_kinds(arguments: argparse.Namespace) -> int:
     """Every kind under every tool. Returns 1 where a tool complained of one."""
+    from bench.fold_kinds import FOLD_KINDS
     from bench.kernel_kinds import KINDS
     from bench.prepared import Refused, bundle_path, load_prepared, prepare
 
-    prepare(KINDS, arguments.kernels, arguments.jobs)
+    kinds = (*KINDS, *FOLD_KINDS)
+    prepare(kinds, arguments.kernels, arguments.jobs)
     work: list[tuple[str, str, Path]] = []
     rows: list[dict[str, object]] = []
-    for kind in KINDS:
+    for kind in kinds:
         found = load_prepared(kind, arguments.kernels)
         if isinstance(found, Refused):
             print(f"{kind.name}: refused: {found.message}")
