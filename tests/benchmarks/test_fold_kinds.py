@@ -2,9 +2,10 @@
 
 import math
 
+import pytest
 from bench.backward import PARTS, BackwardCase
-from bench.fold_kinds import FOLD_KINDS, random_folds
-from bench.our_products import arguments_of
+from bench.fold_kinds import FOLD_KINDS, FoldKind, random_folds
+from bench.our_products import arguments_of, compile_case
 from bench.random_rows import PROGRAMS
 
 
@@ -22,3 +23,9 @@ def test_the_seed_alone_decides_and_every_case_is_small() -> None:
         dims = options["dims"]
         assert kernel.name and all(extent >= 1 for extent in dims.values())
         assert math.prod(extent for axis, extent in dims.items() if axis not in "FPS") <= 1 << 31, case
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("case", [*FOLD_KINDS, *random_folds(24)], ids=lambda case: case.name)
+def test_each_is_compiled_and_proven(case: FoldKind) -> None:
+    assert compile_case(case).plan.launches

@@ -106,6 +106,13 @@ def test_a_program_is_cut_where_that_takes_less_or_nothing_else_is_compiled(
         assert all(any(f"{kernels} kernels" in each for each in part.decisions.reasons) for part in parts)
 
 
+@pytest.mark.parametrize("columns", [301, 306, 1001])
+def test_rows_that_are_handed_over_are_read_up_to_their_end(columns: int) -> None:
+    """Between rows of the workspace lie bytes that nobody writes."""
+    made = _made(largest_of_product, rerun=True, M=70, N=columns, K=64)
+    _assert_near(largest_of_product, made)
+
+
 @pytest.mark.parametrize(
     ("kernel", "dims"),
     [

@@ -1,7 +1,8 @@
 """How are the elements of a row loaded and stored, and copied to where they wait in shared memory?
 
 Runs of arrays that lie together go as vectors. One that a row's end cuts is loaded whole nevertheless, unless it goes
-past its array's end: then the thread that has it loads it element by element. Arrays that begin elsewhere in a vector
+past its array's end, or past a row behind which lie bytes of no element, which nobody may have written: then the thread
+that has it loads it element by element. Arrays that begin elsewhere in a vector
 than those that runs follow are loaded by the units that cover a run (`wide_loads`), others element by element.
 
 Checked by: tests/lower/points/test_rows.py and test_kept_rows.py.
@@ -10,6 +11,7 @@ Checked by: tests/lower/points/test_rows.py and test_kept_rows.py.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -145,7 +147,7 @@ class RowArrays:
         if self._in_vectors(op.source):
             count = self.row.run * ELEMENT_BYTES[source.element] // WORD_BYTES
             for piece, (base, offset) in enumerate(self._runs_at(source, op.indices)):
-                guard, fits = self._loadable(source, piece, base, offset)
+                guard, fits = self._loadable(op, piece, base, offset)
                 words = [text.into("b32", "mov.b32", 0) if guard else text.register("b32") for _ in range(count)]
                 for first, unit in _units(words):
                     suffix, operand = _vector(unit)
@@ -190,23 +192,34 @@ class RowArrays:
             words = fetched.pieces[piece] = arrived(self.text, self._wide(op, piece), self.row.run)
         return widened(self.text, fetched.element, words) if fetched.element else words
 
-    def _loadable(self, source: GlobalPlace, piece: int, base: str, offset_bytes: int) -> tuple[str, str]:
+    def _loadable(self, op: ac.ElementLoadOp, piece: int, base: str, offset_bytes: int) -> tuple[str, str]:
         """Predicates: whether a piece's run is loaded whole; and whether it lies in its array, "" where each does."""
-        guard, fits = self.strip.any(piece), self._fits(source, piece, base, offset_bytes)
+        guard, fits = self.strip.any(piece), self._fits(op, piece, base, offset_bytes)
         if not fits:
             return guard, ""
         return self.text.into("pred", "and.pred", guard, fits) if guard else fits, fits
 
-    def _fits(self, source: GlobalPlace, piece: int, base: str, offset_bytes: int) -> str:
+    def _fits(self, op: ac.ElementLoadOp, piece: int, base: str, offset_bytes: int) -> str:
         """Whether a run lies in its array from end to end, where one that a row's end cuts may not."""
         if not (self.strip.shift and self.strip.may_have_last(piece)):
             return ""
-        text, shape = self.text, tuple(extent for extent in source.shape if isinstance(extent, int))
+        text, source = self.text, self.array(op.source)
+        shape = tuple(extent for extent in source.shape if isinstance(extent, int))
         assert len(shape) == len(source.shape), "an array of which only the launch knows the end"
-        size = text.into("b64", "mov.u64", array_bytes(shape, source.strides, source.element))
+        size = array_bytes(shape, source.strides, source.element)
+        if size == math.prod(shape) * ELEMENT_BYTES[source.element]:
+            end = text.into("b64", "add.s64", source.register, text.into("b64", "mov.u64", size))
+        else:
+            end = self._row_end(op, source)
         behind = offset_bytes + self.row.run * ELEMENT_BYTES[source.element]
-        end = text.into("b64", "add.s64", source.register, size)
         return text.into("pred", "setp.le.u64", text.into("b64", "add.s64", base, behind), end)
+
+    def _row_end(self, op: ac.ElementLoadOp, source: GlobalPlace) -> str:
+        """A register with the address just behind the row."""
+        behind: Places = {**self.values, self._along: IndexPlace(self.text.into("b32", "mov.u32", self.strip.length))}
+        for index in op.indices:
+            _index_at(self.text, behind, index)
+        return self.address(source, op.indices, behind, check=False)[0]
 
     def _past_the_array(self, piece: int, fits: str, emit: Callable[[list[str]], None]) -> None:
         """Emit what the thread does whose run goes past the array's end."""
@@ -223,10 +236,7 @@ class RowArrays:
         """Issue the load of a piece's run, at whatever address it begins."""
         text, source = self.text, self.array(op.source)
         # What lies behind the row is loaded by nobody, though it may be the array's.
-        behind: Places = {**self.values, self._along: IndexPlace(text.into("b32", "mov.u32", self.strip.length))}
-        for index in op.indices:
-            _index_at(text, behind, index)
-        end, _ = self.address(source, op.indices, behind, check=False)
+        end = self._row_end(op, source)
         address, _ = self.address(source, op.indices, self.elements(op.indices, piece, 0), check=False)
         guards = [self.strip.inside(piece, element) for element in range(self.row.run)]
         return issue_wide(text, source, address, end, guards, self.row.run * ELEMENT_BYTES[source.element])
@@ -262,7 +272,7 @@ class RowArrays:
             source = self.array(op.source)
             runs = zip(self._kept_runs(op), self._runs_at(source, op.indices), strict=True)
             for piece, (to, (base, offset)) in enumerate(runs):
-                guard, fits = self._loadable(source, piece, base, offset)
+                guard, fits = self._loadable(op, piece, base, offset)
                 copy_run(text, to, base, offset, guard)
                 self._past_the_array(piece, fits, functools.partial(copy_singly, text, source, to, base, offset))
 
