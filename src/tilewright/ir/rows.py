@@ -43,7 +43,8 @@ class RowDecision:
     or written a run at a time; across: the axis along which neighbouring units' rows lie, "" for the grid's last;
     shifted: the parameter whose vectors runs follow, "" where rows begin at one; ctas: of a cluster, over which a
     unit's threads are spread evenly; kept: parameters of which a streamed row waits in shared memory; narrow: 1 where
-    results of at most 16 bits alone follow of what `ir.tile.narrow` has a quicker form for, which is then taken."""
+    results of at most 16 bits alone follow of what `ir.tile.narrow` has a quicker form for, which is then taken;
+    spaced: parameters between whose rows lie bytes of no element, which a run that a row's end cuts may not read."""
 
     axis: str
     threads: int
@@ -56,6 +57,7 @@ class RowDecision:
     ctas: int = 1
     kept: tuple[str, ...] = ()
     narrow: int = 0
+    spaced: tuple[str, ...] = ()
 
     @property
     def most_before(self) -> int:

@@ -11,7 +11,6 @@ Checked by: tests/lower/points/test_rows.py and test_kept_rows.py.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -132,8 +131,11 @@ class RowArrays:
         return [(address, piece * apart) for piece in range(self.row.pieces)]
 
     def _in_vectors(self, array: SSAValue) -> bool:
+        return self._is_one_of(array, self.row.vectors)
+
+    def _is_one_of(self, array: SSAValue, parameters: Sequence[str]) -> bool:
         owner = array.owner
-        return isinstance(owner, ac.GlobalOp) and owner.buffer.data in self.row.vectors
+        return isinstance(owner, ac.GlobalOp) and owner.buffer.data in parameters
 
     # ------------------------------------------------------------ loads
 
@@ -206,11 +208,11 @@ class RowArrays:
         text, source = self.text, self.array(op.source)
         shape = tuple(extent for extent in source.shape if isinstance(extent, int))
         assert len(shape) == len(source.shape), "an array of which only the launch knows the end"
-        size = array_bytes(shape, source.strides, source.element)
-        if size == math.prod(shape) * ELEMENT_BYTES[source.element]:
-            end = text.into("b64", "add.s64", source.register, text.into("b64", "mov.u64", size))
-        else:
+        if self._is_one_of(op.source, self.row.spaced):
             end = self._row_end(op, source)
+        else:
+            size = text.into("b64", "mov.u64", array_bytes(shape, source.strides, source.element))
+            end = text.into("b64", "add.s64", source.register, size)
         behind = offset_bytes + self.row.run * ELEMENT_BYTES[source.element]
         return text.into("pred", "setp.le.u64", text.into("b64", "add.s64", base, behind), end)
 

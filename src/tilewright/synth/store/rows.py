@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tilewright.base.size import number_of
 from tilewright.ir.decisions import RUN_BYTES, ElementwiseDecisions
@@ -68,6 +69,8 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     if many and (across := _axis_of_neighbours(program, axis)):
         return _alone(axis, across, rows, length, shared.narrow)
     row = chosen(program, shared, target, wanted)
+    if row.shifted:
+        row = replace(row, spaced=_spaced(program, row.vectors))
     block = max(row.cta_threads, SHORT_THREADS)
     ctas = number_of(row.grid(rows, block))
     unit = f"a CTA of {row.threads} threads" if row.threads > _WARP_THREADS else f"{row.threads} lanes of a warp"
@@ -156,6 +159,17 @@ def _shifted(program: tile.ProgramOp, widths: Mapping[str, int], axis: str, run:
     # What every row has its own part of is most of what is moved.
     most = max(begins, key=lambda steps: (bool(steps), len(begins[steps])))
     return tuple(dict.fromkeys(begins[most]))
+
+
+def _spaced(program: tile.ProgramOp, vectors: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of these arrays that have bytes of no element."""
+    found: list[str] = []
+    for op in _plain_loads(program):
+        tensor = tensor_type(op.tensor)
+        sizes = zip(tensor.extents, tensor.stride_elements, strict=True)
+        if 1 + sum((extent - 1) * stride for extent, stride in sizes) > math.prod(tensor.extents):
+            found.append(parameter_name(program, op.tensor))
+    return tuple(each for each in vectors if each in found)
 
 
 def _plain_loads(program: tile.ProgramOp) -> list[tile.LoadOp]:
