@@ -8,25 +8,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cli.checked_texts import BAD_EXPECT, NO_FENCE, launch_document
 from tests.cli.conftest import Answer, Tilewright
 from tests.contract.replay_kernels import copy_text
 from tests.driver.boxed_kernels import boxed_text
-
-STEPS = 4
-BAD_EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r12], 1024;\n"
-NO_FENCE = {"fence": "bar.warp.sync 0xffffffff;\n"}
-"""Without the proxy fence between the stores to shared memory and the bulk store that reads them."""
-
-
-def launch_document() -> dict[str, Any]:
-    shape = {"kind": "tensormap", "dtype": "f32", "dims": [32, 4 * STEPS], "strides": [128], "box": [32, 4]}
-    return {
-        "block": [64, 1, 1],
-        "params": [{**shape, "buffer": "source"}, {**shape, "buffer": "target"}, {"kind": "i32", "value": STEPS}],
-    }
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 from examples.rows import quantize, quantize_int8, rms_norm, softmax
-from lowered_programs import Lowered, reference, run
+from tests.lower.lowered_programs import Lowered, reference, run
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element

@@ -4,7 +4,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from lowered_programs import Lowered, instructions, lower, matmul, random_inputs, reference, run, small
+from tests.lower.lowered_programs import Lowered, instructions, lower, matmul, random_inputs, reference, run, small
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element

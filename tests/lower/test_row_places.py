@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import lower, run
+from tests.lower.lowered_programs import lower, run
 
 import tilewright as tw
 from tilewright.base.element import Element

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cascade_programs import PROGRAMS, dims_of
-from lowered_programs import lower, random_inputs, reference, run
 from numpy.typing import NDArray
+from tests.lower.cascade_programs import PROGRAMS, dims_of
+from tests.lower.lowered_programs import lower, random_inputs, reference, run
 
 from tilewright.ir.cascade import CascadeDecisions
 

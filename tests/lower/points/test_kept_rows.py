@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from examples import rows as row_examples
-from lowered_programs import Lowered, lower, random_inputs, run
-from row_programs import PROGRAMS, assert_near
+from tests.lower.lowered_programs import Lowered, lower, random_inputs, run
+from tests.lower.row_programs import PROGRAMS, assert_near
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
