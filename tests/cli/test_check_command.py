@@ -294,6 +294,7 @@ def test_a_shape_alone_leaves_the_rest_unknown(kernels: Path, tilewright: Tilewr
         (("--block", "96"), "--block: is (96, 1, 1); .reqntid of", "choose another kernel with --entry"),
         (("--grid", "3", "--cluster", "2"), "--grid: is (3, 1, 1), no multiple of the cluster (2, 1, 1)", "round"),
         (("--block", "0"), "an extent is at least 1", ""),
+        (("--cluster", "64"), "asks for 64 CTAs; a cluster has at most 16", "correct what is given"),
         (("--cluster", "2,x"), "write X, X,Y or X,Y,Z", ""),
         (("--block", "96", "--launch", "grid.json"), "--block: is (96, 1, 1); .reqntid of", "leave block out"),
         (("--grid", "7", "--launch", "grid.json"), "grid.json: grid: is (2, 1, 1); --grid says (7, 1, 1)", "one of"),
