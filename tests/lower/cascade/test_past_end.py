@@ -35,6 +35,7 @@ def not_numbers(arrays: Arrays) -> None:
     arrays["k"][..., 0] = np.abs(arrays["k"][..., 0]) + 1
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("change", [ordinary, far_below_zero, not_numbers], ids=lambda change: change.__name__)
 @pytest.mark.parametrize("name", ["attention", "causal", "grouped_heads"])
 def test_what_lies_past_the_end_weighs_nothing(name: str, change: Callable[[Arrays], None]) -> None:
