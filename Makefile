@@ -14,7 +14,7 @@ BENCH ?= gemm
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := test
-.PHONY: demo test lint docs docs-serve format test-full test-gpu bench lock
+.PHONY: demo test lint lint-style lint-types lint-site docs docs-serve format test-full test-gpu bench lock
 
 # The project itself is installed editable, so that `tilewright` is on the venv's path.
 $(STAMP): requirements.lock
@@ -37,10 +37,18 @@ test-full: $(STAMP)
 test-gpu: $(STAMP)
 	$(PYTHON) -m pytest -n $(GPU_JOBS) --dist worksteal -q -m gpu
 
+# Side by side: types take one core for most of the time.
 lint: $(STAMP)
+	$(MAKE) --no-print-directory --jobs=$(JOBS) lint-types lint-style lint-site
+
+lint-style: $(STAMP)
 	$(VENV)/bin/ruff check src tests bench docs_site
 	$(VENV)/bin/lint-imports
+
+lint-types: $(STAMP)
 	$(VENV)/bin/pyright
+
+lint-site: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 # The site of docs/, in out/site.

@@ -1,5 +1,6 @@
 """`import tilewright` is light, and the lower floors do not load what the upper ones need."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -34,3 +35,26 @@ def test_values_and_facts_need_no_library(package: str) -> None:
 def test_version_is_the_distribution_s() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert tilewright.__version__ == project["version"]
+
+
+def test_what_tests_share_stands_in_no_test_file() -> None:
+    """A test file can be collected alone, whatever another one needs; shared modules are named from the root, so that
+    there is one of each."""
+    tests = Path(__file__).parent
+    files = [file for file in tests.rglob("*.py") if not {"data", "sources"} & set(file.relative_to(tests).parts)]
+    local = {file.stem for file in files}
+    wrong: list[str] = []
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.ImportFrom(module=str(name), level=0):
+                    names = [name]
+                case ast.Import():
+                    names = [each.name for each in node.names]
+                case _:
+                    continue
+            shared = [name for name in names if name.startswith("tests.")]
+            bare = [name for name in names if name in local and name != "tests"]
+            if bare or any(name.rpartition(".")[2].startswith("test_") for name in shared):
+                wrong.append(f"{file.relative_to(tests)}: {names}")
+    assert not wrong

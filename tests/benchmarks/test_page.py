@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.page import PAGE, TABLES, page, tables
 from bench.suite import summarised
-from tests.benchmarks.test_ratios import CONTENDERS, RACE, errors
+from tests.benchmarks.benchmark_records import CONTENDERS, RACE, errors
 
 
 def document(rows: list[dict[str, Any]]) -> str:

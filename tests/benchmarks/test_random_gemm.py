@@ -19,7 +19,7 @@ from bench.prepared import Refused
 from bench.random_gemm import COUNT, MOST_ROWS, drawn
 from bench.suite import summarised
 from bench.worst_cases import decisions_of, share_at_least, worst
-from tests.benchmarks.test_ratios import CONTENDERS, RACE, errors
+from tests.benchmarks.benchmark_records import CONTENDERS, RACE, errors
 
 DECIDED = {
     "tile_m": 128, "tile_n": 256, "tile_k": 64, "stages": 4, "consumers": 2, "cluster_m": 2, "cluster_n": 1,

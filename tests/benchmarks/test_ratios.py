@@ -12,8 +12,6 @@ from bench.interleaved import (
     MOST_CALLS,
     MOST_WARM_MILLISECONDS,
     WARM_MILLISECONDS,
-    Contender,
-    Race,
     calls_for,
     quartiles,
     sets_for,
@@ -24,23 +22,7 @@ from bench.moe_shapes import CASES, counts
 from bench.ratio_plot import plot
 from bench.repeated import merged, without_option
 from bench.suite import line_of, summarised
-
-RACE = Race(
-    {"ours": [10.0, 20.0, 10.0], "torch": [11.0, 22.0, 12.0], "triton": [9.0, 40.0, 30.0]},
-    {name: ["kernel"] for name in ("ours", "torch", "triton")},
-    calls=4,
-    sets=2,
-    device={"samples": 0, "why": "no GPU"},
-)
-CONTENDERS = [Contender(name, lambda index: index, None) for name in ("ours", "torch", "triton")]
-
-
-def errors(ours: float, theirs: float, *, agree: bool = True) -> dict[str, dict[str, dict[str, object]]]:
-    return {
-        "ours": {"random": {"relative_error": ours, "specials_agree": agree}},
-        "torch": {"random": {"relative_error": theirs, "specials_agree": True}},
-        "triton": {"random": {"relative_error": 0.0, "specials_agree": True}},
-    }
+from tests.benchmarks.benchmark_records import CONTENDERS, RACE, errors
 
 
 def test_a_ratio_is_of_neighbours_in_time_and_not_of_medians() -> None:

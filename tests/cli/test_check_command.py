@@ -8,25 +8,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cli.checked_texts import BAD_EXPECT, NO_FENCE, launch_document
 from tests.cli.conftest import Answer, Tilewright
 from tests.contract.replay_kernels import copy_text
 from tests.driver.boxed_kernels import boxed_text
-
-STEPS = 4
-BAD_EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r12], 1024;\n"
-NO_FENCE = {"fence": "bar.warp.sync 0xffffffff;\n"}
-"""Without the proxy fence between the stores to shared memory and the bulk store that reads them."""
-
-
-def launch_document() -> dict[str, Any]:
-    shape = {"kind": "tensormap", "dtype": "f32", "dims": [32, 4 * STEPS], "strides": [128], "box": [32, 4]}
-    return {
-        "block": [64, 1, 1],
-        "params": [{**shape, "buffer": "source"}, {**shape, "buffer": "target"}, {"kind": "i32", "value": STEPS}],
-    }
 
 
 @pytest.fixture
@@ -307,6 +294,7 @@ def test_a_shape_alone_leaves_the_rest_unknown(kernels: Path, tilewright: Tilewr
         (("--block", "96"), "--block: is (96, 1, 1); .reqntid of", "choose another kernel with --entry"),
         (("--grid", "3", "--cluster", "2"), "--grid: is (3, 1, 1), no multiple of the cluster (2, 1, 1)", "round"),
         (("--block", "0"), "an extent is at least 1", ""),
+        (("--cluster", "64"), "asks for 64 CTAs; a cluster has at most 16", "correct what is given"),
         (("--cluster", "2,x"), "write X, X,Y or X,Y,Z", ""),
         (("--block", "96", "--launch", "grid.json"), "--block: is (96, 1, 1); .reqntid of", "leave block out"),
         (("--grid", "7", "--launch", "grid.json"), "grid.json: grid: is (2, 1, 1); --grid says (7, 1, 1)", "one of"),

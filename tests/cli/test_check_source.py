@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.cli.checked_texts import NO_FENCE, launch_document
 from tests.cli.conftest import Tilewright
-from tests.cli.test_check_command import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 

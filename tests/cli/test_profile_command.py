@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Tilewright
-from tests.driver.views.test_profile import DATA, bundle_of
+from tests.driver.views.profiled_bundles import DATA, bundle_of
 
 from tilewright.driver.compile.place import gpu_runs
 from tilewright.runtime.bundle import save

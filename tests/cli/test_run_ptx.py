@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.cli.checked_texts import BAD_EXPECT, NO_FENCE, STEPS, launch_document
 from tests.cli.conftest import Tilewright
-from tests.cli.test_check_command import BAD_EXPECT, NO_FENCE, STEPS, launch_document
 from tests.contract.replay_kernels import COLUMNS, ROWS, copy_text
 
 from tilewright.runtime.device import probe_libcuda

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.cli.checked_texts import BAD_EXPECT, NO_FENCE, launch_document
 from tests.cli.conftest import Tilewright
-from tests.cli.test_check_command import BAD_EXPECT, NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.check_report import FileReport

@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ring_programs import Begin, Copy, Loop, Program, Release, Ring, Role, Statement, Wait
+from tests.contract.ring_programs import Begin, Copy, Loop, Program, Release, Ring, Role, Statement, Wait
 
 SLICE, TILE, ONCE = "slice", "tile", "once"
 INNER, OUTER, BEFORE = "K", "tiles", "heads"

@@ -15,6 +15,7 @@ from xdsl.parser import Parser
 
 from tilewright.ir import context
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import FragmentMapOp
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
 
 TILE_N, TILE_K = 128, 64
@@ -353,7 +354,13 @@ def _epilogue(
     _add(region, ac.YieldOp.create(operands=[rounded]))
     fragment_type = ac.FragmentType(IntAttr(shape.rows), IntAttr(TILE_N), StringAttr("mn"), element)
     fragment = _value(
-        block, ac.MapOp.create(operands=[settled], result_types=[fragment_type], regions=[Region(region)])
+        block,
+        FragmentMapOp.create(
+            operands=[settled],
+            properties={"deferred": IntAttr(1), "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 0])},
+            result_types=[fragment_type],
+            regions=[Region(region)],
+        ),
     )
     row = _affine(block, [(tile[0], shape.tile_m), (unit, shape.rows)])
     if shape.store == "plain":

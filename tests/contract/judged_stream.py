@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from event_stream import at
+from tests.contract.event_stream import at
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch

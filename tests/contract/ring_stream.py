@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from event_stream import Program, Simulator
+from tests.contract.event_stream import Program, Simulator
 
 from tilewright.machine.core import event as ev
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.test_check_command import BAD_EXPECT, NO_FENCE, launch_document
+from tests.cli.checked_texts import BAD_EXPECT, NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 import tilewright

@@ -6,7 +6,7 @@ NumPy's numbers on either target. A neighbouring matrix and displaced blocks onc
 import math
 
 import pytest
-from tests.end_to_end.test_blackwell import check_numbers
+from tests.end_to_end.blackwell_programs import check_numbers
 
 import tilewright.frontends.tile.language as tw
 from tilewright.driver.compile.compile import compile_kernel

@@ -4,15 +4,39 @@
 No GPU of that architecture was at hand: the assembler, the exact machine and both proofs stand in for one.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from tests.end_to_end import kernels
+from tests.end_to_end.blackwell_programs import (
+    AFTER,
+    ALLOCATE,
+    ANY,
+    COMMIT,
+    FREE,
+    GO_ON,
+    MEET,
+    READ,
+    RELEASE,
+    TARGET,
+    WAIT,
+    OfOneMultiprocessor,
+    below_the_diagonal,
+    both_ways,
+    check_numbers,
+    gated,
+    line,
+    of_byte_columns,
+    of_bytes,
+    of_columns,
+    of_matrices,
+    of_neighbours,
+    replaced,
+    with_epilogue,
+)
 from tests.lower import cascade_programs, gathered_programs, row_programs
 
 import tilewright.frontends.tile.language as tw
@@ -20,7 +44,6 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.cli.arrays import random_inputs
-from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.reproof.reproof import replay_plan
@@ -33,9 +56,6 @@ from tilewright.ir.ac import operations as ac
 from tilewright.runtime.device import runs_on
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
-from tilewright.targets.schema import Fact, Facts
-
-TARGET = "sm_100a"
 
 
 @tw.kernel
@@ -58,19 +78,6 @@ def narrowed(x: tw.Tensor["M", "N", tw.f32], z: tw.Tensor["M", "N", tw.f8e4m3]):
 
 def compiled(kernel: Kernel, dims: Mapping[str, int]) -> Compilation:
     return compile_kernel(kernel, target=TARGET, dims=dims)
-
-
-def check_numbers(compilation: Compilation, seed: int = 0) -> None:
-    """The machine's results against NumPy's."""
-    bundle = compilation.bundle()
-    inputs = random_inputs([each for each in bundle.plan.buffers if each.role == "input"], seed)
-    outputs = run_on_machine(bundle, tuple(inputs.values()))
-    stored = [each for each in bundle.plan.buffers if each.role == "output"]
-    results = dict(zip((each.name for each in stored), outputs if len(stored) > 1 else (outputs,), strict=True))
-    errors = relative_errors(bundle, inputs, results)
-    assert errors is not None
-    for each in stored:
-        assert errors[each.name] <= ERROR_LIMITS[each.element], (each.name, errors)
 
 
 @pytest.mark.sample(2)
@@ -118,102 +125,12 @@ def test_products_with_folds(kernel: Kernel, dims: Mapping[str, int]) -> None:
 
 
 @tw.kernel
-def with_epilogue(
-    x: tw.Tensor["M", "K"],
-    w: tw.Tensor["K", "N"],
-    b: tw.Tensor["N", tw.f32],
-    r: tw.Tensor["M", "N"],
-    y: tw.Tensor["M", "N"],
-):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[k, j])
-    y[i, j] = tw.gelu(acc + b[j]) + r[i, j]
-
-
-@tw.kernel
-def of_columns(x: tw.Tensor["K", "M"], w: tw.Tensor["K", "N"], y: tw.Tensor["M", "N", tw.f32]):
-    i, j, k = tw.axes("M N K")
-    y[i, j] = tw.dot(x[k, i], w[k, j], over=k)
-
-
-@tw.kernel
-def of_matrices(x: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], y: tw.Tensor["B", "M", "N"]):
-    b, i, j, k = tw.axes("B M N K")
-    y[b, i, j] = tw.relu(tw.dot(x[b, i, k], w[b, j, k], over=k))
-
-
-@tw.kernel
-def of_bytes(
-    x: tw.Tensor["M", "K", tw.f8e4m3],
-    w: tw.Tensor["N", "K", tw.f8e4m3],
-    s: tw.Tensor["M", tw.f32],
-    y: tw.Tensor["M", "N"],
-):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[j, k].T)
-    y[i, j] = acc * s[i]
-
-
-@tw.kernel
-def of_byte_columns(
-    x: tw.Tensor["K", "M", tw.f8e5m2], w: tw.Tensor["K", "N", tw.f8e5m2], y: tw.Tensor["M", "N", tw.f8e4m3]
-):
-    i, j, k = tw.axes("M N K")
-    y[i, j] = tw.dot(x[k, i], w[k, j], over=k)
-
-
-@tw.kernel
-def gated(x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], v: tw.Tensor["K", "N"], y: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    first, second = tw.zeros(i, j), tw.zeros(i, j)
-    for k in tw.loop("K"):
-        first += tw.dot(x[i, k], w[k, j])
-        second += tw.dot(x[i, k], v[k, j])
-    y[i, j] = tw.silu(first) * second
-
-
-@tw.kernel
 def of_scaled_rows(x: tw.Tensor["M", "K"], s: tw.Tensor["M"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
     i, j = tw.grid("M", "N")
     acc = tw.zeros(i, j)
     for k in tw.loop("K"):
         acc += tw.dot((x[i, k] * s[i]).to(tw.bf16), w[j, k].T)
     y[i, j] = acc
-
-
-@tw.kernel
-def both_ways(
-    x: tw.Tensor["M", "K"],
-    w: tw.Tensor["K", "N"],
-    r: tw.Tensor["N", "M"],
-    y: tw.Tensor["M", "N"],
-    z: tw.Tensor["N", "M"],
-):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[k, j])
-    y[i, j] = acc + r[j, i].T
-    z[j, i] = tw.maximum(acc, -acc).T
-
-
-@tw.kernel
-def below_the_diagonal(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
-    i, j, k = tw.axes("M N K")
-    y[i, j] = tw.where(j <= i, tw.dot(x[i, k], w[j, k], over=k), 0.0)
-
-
-@tw.kernel
-def of_neighbours(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], r: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(x[i - 1, k], w[j + 3, k].T)
-    y[i, j] = acc + r[i + 1, j]
 
 
 @tw.kernel
@@ -344,23 +261,7 @@ def test_keys_in_pages(lengths: tuple[int, int]) -> None:
     assert np.linalg.norm(np.asarray(found, np.float64) - exact) <= 1e-2 * np.linalg.norm(exact)
 
 
-def replaced(ptx: str, old: str, new: str, number: int = 0) -> str:
-    """One occurrence of a pattern in the text, replaced."""
-    found = list(re.finditer(old, ptx, re.DOTALL))[number]
-    return ptx[: found.start()] + found.expand(new) + ptx[found.end() :]
-
-
-def line(begin: str, guarded: bool = False) -> str:
-    """A pattern for a line of the text that begins so."""
-    return (r"\t@!?%p\d+ " if guarded else r"\t") + begin + r"[^\n]*\n"
-
-
-ANY = r"[^\n]*\n"
-COMMIT, AFTER, MEET = line("tcgen05.commit"), line("tcgen05.fence::after"), line("bar.sync %r")
-FREE, ALLOCATE, RELEASE = (line(word, True) for word in (r"tcgen05\.dealloc", r"tcgen05\.alloc", "mbarrier.arrive"))
 MEETING = line("bar.warp.sync") + line("tcgen05.fence::b") + line("bar.sync 0;") + AFTER
-WAIT, GO_ON = line("mbarrier.try_wait") + r"\t@%p\d+ (bra wait_done)", r"\t\1"
-READ = rf"(?:{line('add.u32')}{line('tcgen05.ld')})+{line('tcgen05.wait::ld')}"
 MUTANTS: dict[str, tuple[str, str, int]] = {
     "sums are never handed over": (COMMIT, "", -1),
     "a slot is not released": (COMMIT, "", 0),
@@ -388,14 +289,6 @@ MUTANTS: dict[str, tuple[str, str, int]] = {
         0,
     ),
 }
-
-
-class OfOneMultiprocessor(Facts):
-    """Of a device whose one CTA takes all tiles."""
-
-    def __getitem__(self, key: str) -> Fact:
-        found = super().__getitem__(key)
-        return replace(found, value=1) if key == "device.multiprocessors" else found
 
 
 @cache

@@ -8,7 +8,7 @@ from functools import cache
 from unittest.mock import patch
 
 import pytest
-from tests.end_to_end.test_blackwell import (
+from tests.end_to_end.blackwell_programs import (
     ANY,
     COMMIT,
     FREE,
@@ -23,9 +23,9 @@ from tests.end_to_end.test_blackwell import (
     line,
     replaced,
 )
-from tests.end_to_end.test_narrow_attention import attention as narrow_attention
-from tests.end_to_end.test_narrow_attention import sizes
 from tests.lower import cascade_programs
+from tests.lower.narrow_programs import attention as narrow_attention
+from tests.lower.narrow_programs import sizes
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.verdict import Proven, Refuted

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from tests.end_to_end.test_blackwell import (
+from tests.end_to_end.blackwell_programs import (
     ANY,
     COMMIT,
     FREE,

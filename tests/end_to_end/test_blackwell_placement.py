@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 
 import pytest
-from tests.end_to_end.test_blackwell import check_numbers
-from tests.synth.cascade.test_tensor_columns import converted, gradient, two_layers
+from tests.end_to_end.blackwell_programs import check_numbers
+from tests.synth.cascade.tensor_column_programs import converted, gradient, two_layers
 from xdsl.dialects.builtin import IntAttr
 
 import tilewright.frontends.tile.language as tw

@@ -26,7 +26,7 @@ from tilewright.targets import target
 HOPPER = target("sm_90a")
 
 COMPUTES = (
-    "ac.affine", "ac.tensor_map", "ac.global", "ac.scalar", "ac.round", "ac.constant", "ac.map", "ac.fragment.map",
+    "ac.affine", "ac.tensor_map", "ac.global", "ac.scalar", "ac.round", "ac.constant", "ac.fragment.map",
     "ac.fragment.load", "ac.tma.issue", "ac.tma.store", "ac.wgmma.issue", "ac.stage.write", "ac.tiles", "ac.loop",
     "ac.kernel", "ac.yield",
 )  # fmt: skip

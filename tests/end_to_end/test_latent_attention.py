@@ -4,7 +4,7 @@ scores that threads load something for, whose rows end within a tile.
 """
 
 import pytest
-from tests.end_to_end.test_blackwell import check_numbers
+from tests.end_to_end.blackwell_programs import check_numbers
 
 import tilewright.frontends.tile.language as tw
 from tilewright.driver.compile.compile import compile_kernel

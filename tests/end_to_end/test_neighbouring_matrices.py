@@ -2,7 +2,7 @@
 """Operands of products that are tiles of a neighbouring matrix of a batch (`K[b - 1, t, e]`), 0 where there is none."""
 
 import pytest
-from tests.end_to_end.test_blackwell import check_numbers
+from tests.end_to_end.blackwell_programs import check_numbers
 
 import tilewright.frontends.tile.language as tw
 from tilewright.driver.compile.compile import compile_kernel

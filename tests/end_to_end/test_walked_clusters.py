@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from tests.end_to_end.test_walked_products import batched, check_numbers, walked
+from tests.end_to_end.walked_programs import batched, check_numbers, walked
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 from tilewright.base.element import Element

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.end_to_end.test_walked_products import check_numbers
+from tests.end_to_end.walked_programs import check_numbers
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.dialects.builtin import StringAttr as Name
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.end_to_end.test_blackwell_groups import CASES, HELD, rows_of_groups
-from tests.end_to_end.test_grouped import experts
+from tests.end_to_end.expert_programs import experts
+from tests.end_to_end.grouped_cases import CASES, HELD, rows_of_groups
 
 import tilewright as tw
 from tilewright.base.element import Element

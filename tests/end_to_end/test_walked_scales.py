@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
-from tests.end_to_end.test_blackwell_scales import CASES, F8, F32, check_scaled
+from tests.end_to_end.scaled_programs import CASES, F8, F32, check_scaled
 
 import tilewright as tw
 from tilewright.driver.compile.compile import compile_kernel

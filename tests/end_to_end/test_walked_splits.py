@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from tests.end_to_end.test_walked_products import batched, check_numbers, finished, walked
+from tests.end_to_end.walked_programs import batched, check_numbers, finished, walked
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 import tilewright.frontends.tile.language as tw

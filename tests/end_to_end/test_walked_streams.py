@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.typestate.steps.test_stream_steps import MUTATIONS, SPOILED
-from tests.end_to_end.test_walked_products import finished, walked
+from tests.contract.typestate.steps.stream_edits import MUTATIONS, SPOILED
+from tests.end_to_end.walked_programs import finished, walked
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
@@ -29,7 +29,7 @@ from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lower"))
-from lowered_programs import Lowered, assert_close, lower, lower_decided, random_inputs
+from tests.lower.lowered_programs import Lowered, assert_close, lower, lower_decided, random_inputs
 
 HOPPER = target("sm_90a")
 TOGETHER: dict[str, Any] = {"tile": (128, 128), "stages": 3, "turns": False}

@@ -12,7 +12,6 @@ from tests.frontends.ptx_writer import write
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.frontends.ptx import source_of
 from tilewright.frontends.ptx.ast import (
     Address,
     Immediate,
@@ -30,6 +29,7 @@ from tilewright.frontends.ptx.ast import (
     Vector,
 )
 from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.ptx.source import source_map
 
 HEAD = ".version 8.8\n.target sm_100a, texmode_independent\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<5>; .reg .b16 %rs<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .b128 %q<3>;"
@@ -418,7 +418,7 @@ def test_a_tolerant_reader_leaves_versions_unchecked_and_refuses_targets_that_ar
 # ---------------------------------------------------------------- sources
 
 
-def test_source_of() -> None:
+def test_places_of_the_source() -> None:
     text = (
         HEAD
         + """.file 1 "/src/kernel.py"
@@ -438,13 +438,19 @@ def test_source_of() -> None:
     )
     found = read(text)
     (entry,) = found.kernels
-    places = [source_of(found, entry, item.span) for item in instructions(entry)]
+    lines = source_map(found, entry)
+
+    def place(span: Span) -> tuple[str, int, int] | None:
+        stack = lines.stack(span)
+        return (stack[0].place.span.file, stack[0].place.span.line, stack[0].place.span.column) if stack else None
+
+    places = [place(item.span) for item in instructions(entry)]
     line = ("/src/kernel.py", 10, 5)
     assert places == [None, line, line, ("/src/kernel.py", 12, 7), None, None]
     assert entry.locations[1].inlined_at == (1, 30, 2)
     # A place inside a statement belongs to that statement; one before the body to none.
-    assert source_of(found, entry, Span("", 9, 30)) == line
-    assert source_of(found, entry, Span("", 1)) is None
+    assert place(Span("", 9, 30)) == line
+    assert place(Span("", 1)) is None
 
 
 def test_inline_assembly_stands_at_the_line_of_its_statement() -> None:
@@ -470,12 +476,19 @@ def test_inline_assembly_stands_at_the_line_of_its_statement() -> None:
     )
     found = read(text)
     (entry,) = found.kernels
-    places = [source_of(found, entry, item.span) for item in instructions(entry)]
+    lines = source_map(found, entry)
+
+    def place(span: Span) -> tuple[str, int, int] | None:
+        stack = lines.stack(span)
+        return (stack[0].place.span.file, stack[0].place.span.line, stack[0].place.span.column) if stack else None
+
+    places = [place(item.span) for item in instructions(entry)]
     assert [place and place[1] for place in places] == [102, 102, 102, 107, 107]
     # An open comment is no piece of assembly.
     found = read(text.replace("// end inline asm", ""))
-    places = [source_of(found, found.kernels[0], item.span) for item in instructions(found.kernels[0])]
-    assert [place and place[1] for place in places] == [102, 105, 105, 107, 107]
+    lines = source_map(found, found.kernels[0])
+    places = [lines.stack(item.span)[0].place.span.line for item in instructions(found.kernels[0])]
+    assert places == [102, 105, 105, 107, 107]
 
 
 # ---------------------------------------------------------------- against ptxas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.cli.test_check_command import STEPS, launch_document
+from tests.cli.checked_texts import STEPS, launch_document
 from tests.contract.replay_kernels import COLUMNS, ROWS, copy_text
 
 from tilewright.driver.launch.launch_file import launch_from_json

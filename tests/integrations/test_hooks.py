@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.test_check_command import NO_FENCE
+from tests.cli.checked_texts import NO_FENCE
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.cli.main import build_parser

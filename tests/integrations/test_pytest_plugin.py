@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from tests.cli.test_check_command import NO_FENCE, launch_document
+from tests.cli.checked_texts import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.error import TilewrightError

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 from examples.rows import quantize, quantize_int8, rms_norm, softmax
-from lowered_programs import Lowered, reference, run
+from tests.lower.lowered_programs import Lowered, reference, run
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
@@ -173,11 +173,11 @@ UNITS = {
 
 
 def assert_near(lowered: Lowered, arrays) -> None:
-    expected = reference(lowered, arrays)
+    expected, results = reference(lowered, arrays), run(lowered, arrays)
     for buffer in lowered.plan.buffers:
         if buffer.role != "output":
             continue
-        got = run(lowered, arrays)[buffer.name].astype(np.float64)
+        got = results[buffer.name].astype(np.float64)
         wanted = expected[buffer.name]
         size = np.abs(wanted[np.isfinite(wanted)]).max(initial=1e-30)
         allowed = UNITS[buffer.element] * np.abs(wanted) + 2e-6 * size * (1 + len(lowered.plan.buffers))

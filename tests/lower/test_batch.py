@@ -4,8 +4,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import Lowered, assert_close, instructions, lower, random_inputs, small
-from tests.end_to_end.test_blackwell import check_numbers
+from tests.end_to_end.blackwell_programs import check_numbers
+from tests.lower.lowered_programs import Lowered, assert_close, instructions, lower, random_inputs, small
 from xdsl.dialects.builtin import IntAttr
 
 import tilewright.frontends.tile.language as tw

@@ -4,8 +4,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import assert_close, lower, random_inputs, small
-from tests.end_to_end.test_blackwell import check_numbers
+from tests.end_to_end.blackwell_programs import check_numbers
+from tests.lower.lowered_programs import assert_close, lower, random_inputs, small
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError

@@ -4,7 +4,16 @@ import re
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from lowered_programs import blur, gemm, instructions, lower, matmul_bias_relu, product_of_sums, residual, small
+from tests.lower.lowered_programs import (
+    blur,
+    gemm,
+    instructions,
+    lower,
+    matmul_bias_relu,
+    product_of_sums,
+    residual,
+    small,
+)
 
 import tilewright.frontends.tile.language as tw
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.lower.ptx.test_scalar import computed
+from tests.lower.ptx.computed_scalars import computed
 
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import DTYPES, converted

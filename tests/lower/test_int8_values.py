@@ -8,8 +8,8 @@ import pytest
 from examples.rows import quantize, quantize_int8
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import lower, run
-from tests.end_to_end.test_blackwell import check_numbers
+from tests.end_to_end.blackwell_programs import check_numbers
+from tests.lower.lowered_programs import lower, run
 
 import tilewright as tw
 from tilewright.base.element import Element

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from lowered_programs import (
+from tests.ac_samples import modules_of
+from tests.lower.lowered_programs import (
     assert_close,
     blur,
     filecheck,
@@ -28,7 +29,6 @@ from lowered_programs import (
     residual,
     two_results,
 )
-from tests.ac_samples import modules_of
 from xdsl.dialects import test as foreign
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.rewriter import Rewriter

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from lowered_programs import (
+from tests.lower.lowered_programs import (
     blur,
     filecheck,
     gemm,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from lowered_programs import Lowered, assert_close, gemm, random_inputs, small
+from tests.lower.lowered_programs import Lowered, assert_close, gemm, random_inputs, small
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import lower, run
+from tests.lower.lowered_programs import lower, run
 
 import tilewright as tw
 from tilewright.base.element import Element
@@ -66,6 +66,7 @@ def test_of_equal_elements_the_first(length, value):
     assert_places(np.full((2, length), value, np.float32), Element.F32)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("length", [70000, 66001])
 @pytest.mark.parametrize("wanted", [None, Wanted(row_ctas=1, row_kept=False, row_threads=1024)])
 def test_long_rows(length, wanted):

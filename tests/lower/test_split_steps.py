@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from lowered_programs import gemm
+from tests.lower.lowered_programs import gemm
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 from tilewright.base.verdict import Proven, Refuted, Unknown

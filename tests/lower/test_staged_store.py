@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lowered_programs import gemm, lower, matmul, random_inputs, run
+from tests.lower.lowered_programs import gemm, lower, matmul, random_inputs, run
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from lowered_programs import (
+from tests.lower.lowered_programs import (
     Lowered,
     assert_close,
     lower,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lowered_programs import (
+from tests.lower.lowered_programs import (
     Lowered,
     assert_close,
     filecheck,

@@ -1,7 +1,16 @@
 """Products by tiles of many shapes: proved, staged where the map expects it, and equal to the reference."""
 
 import pytest
-from lowered_programs import Lowered, assert_close, gemm, lower, matmul, matmul_bias_relu, random_inputs, residual
+from tests.lower.lowered_programs import (
+    Lowered,
+    assert_close,
+    gemm,
+    lower,
+    matmul,
+    matmul_bias_relu,
+    random_inputs,
+    residual,
+)
 
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify

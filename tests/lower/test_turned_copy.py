@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from lowered_programs import Lowered, instructions, lower, random_inputs, reference, run, small
+from tests.lower.lowered_programs import Lowered, instructions, lower, random_inputs, reference, run, small
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element

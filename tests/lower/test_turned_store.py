@@ -2,7 +2,15 @@
 
 import numpy as np
 import pytest
-from lowered_programs import Lowered, assert_close, lower, matmul, matmul_bias_relu, random_inputs, two_results
+from tests.lower.lowered_programs import (
+    Lowered,
+    assert_close,
+    lower,
+    matmul,
+    matmul_bias_relu,
+    random_inputs,
+    two_results,
+)
 from xdsl.dialects.builtin import IntAttr
 
 from tilewright.base.element import Element
@@ -120,6 +128,6 @@ def test_the_same_bits_as_untransposed():
     lowered = turned(tile=(128, 64))
     plain = lower(matmul, {"M": 200, "N": 136, "K": 96}, wanted=Wanted(tile=(128, 64)))
     arrays = random_inputs(lowered)
-    from lowered_programs import run
+    from tests.lower.lowered_programs import run
 
     np.testing.assert_array_equal(run(lowered, arrays)["c"], run(plain, arrays)["c"])

@@ -4,7 +4,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import (
+from tests.lower.lowered_programs import (
     assert_close,
     blur,
     gemm,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cli.test_check_command import launch_document
+from tests.cli.checked_texts import launch_document
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.error import TilewrightError

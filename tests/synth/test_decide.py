@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.synth.decided_products import HOPPER, decided, matmul, parts
 from tests.synth.walked_products import (
     column_operand,
     major_of,
@@ -20,26 +21,12 @@ from tests.synth.walked_products import (
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.sequence import uncut
-from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, decisions_of, to_json
 from tilewright.ir.tile.facts import the_program
 from tilewright.legal.tensor_map.tensormap import cautions, violations
 from tilewright.synth.cost.model import pipeline_cycles, raster_group, rates_of
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import target
-
-HOPPER = target("sm_90a")
-
-
-@tw.kernel
-def matmul(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(a[i, k], b[k, j])
-    c[i, j] = acc
 
 
 @tw.kernel
@@ -125,21 +112,6 @@ def two_loops(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", 
     for k in tw.loop("K"):
         two += tw.dot(a[i, k], b[k, j])  # here
     c[i, j] = one + two
-
-
-def traced(kernel, m, n, k=None, strides=None, **elements):
-    dims = {"M": m, "N": n} | ({"K": k} if k is not None else {})
-    return trace(kernel, dims, {item.name: tw.bf16 for item in kernel.parameters} | elements, strides)
-
-
-def parts(kernel, m, n, k=None, strides=None, wanted=None, **elements):
-    """Of a program that is cut at no value: what its author wrote behind kernels that copy operands."""
-    return uncut(traced(kernel, m, n, k, strides, **elements), HOPPER, wanted or Wanted())
-
-
-def decided(kernel, m, n, k=None, strides=None, wanted=None, **elements):
-    """Of what its author wrote."""
-    return parts(kernel, m, n, k, strides, wanted, **elements)[-1].decisions
 
 
 def words(found):

@@ -86,20 +86,14 @@ class StoreDecision:
 
 @dataclass(frozen=True, slots=True)
 class AsyncPlan:
-    """How the copies through one tensor map complete.
+    """How the stores through one tensor map complete: each box as a bulk group of its own.
 
-    buffer: what is copied to. direction: "store", by `mechanism` "bulk groups", one to a box. boxes of box_bytes are
-    issued in each of `stages` slots by each of `issuers` CTAs, which makes stage_bytes in all. pending: groups that may
-    still be reading their slots when the next one is filled.
+    buffer: what is stored to. box_bytes: of each of the `stages` slots. pending: groups that may still be reading their
+    slots when the next one is filled.
     """
 
     buffer: str
-    direction: str
-    mechanism: str
     box_bytes: int
-    boxes: int
-    issuers: int
-    stage_bytes: int
     stages: int
     pending: int
 

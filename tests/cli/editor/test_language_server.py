@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
-from tests.cli.test_check_command import NO_FENCE, launch_document
+from tests.cli.checked_texts import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 import tilewright

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from event_stream import at
-from judged_stream import BAR, TILE, W, access, codes, end, ends, init, sync, wait
+from tests.contract.event_stream import at
+from tests.contract.judged_stream import BAR, TILE, W, access, codes, end, ends, init, sync, wait
 
 from tilewright.machine.core import event as ev
 

@@ -9,8 +9,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from event_stream import at
-from judged_stream import BAR, INIT_FENCE, PAIR, PEER, TILE, W, access, arrive, cluster_sync, end, ends, init, wait
+from tests.contract.event_stream import at
+from tests.contract.judged_stream import (
+    BAR,
+    INIT_FENCE,
+    PAIR,
+    PEER,
+    TILE,
+    W,
+    access,
+    arrive,
+    cluster_sync,
+    end,
+    ends,
+    init,
+    wait,
+)
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch, PointerParam

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from event_stream import Simulator, at
-from judged_stream import (
+from tests.contract.event_stream import Simulator, at
+from tests.contract.judge import test_async_copies, test_strong_accesses, test_tensor_maps
+from tests.contract.judge import test_tensor_memory as tensor
+from tests.contract.judged_stream import (
     BAR,
     INIT_FENCE,
     ONE,
@@ -32,9 +34,7 @@ from judged_stream import (
     sync,
     wait,
 )
-from ring_stream import Faults, programs
-from tests.contract.judge import test_async_copies, test_strong_accesses, test_tensor_maps
-from tests.contract.judge import test_tensor_memory as tensor
+from tests.contract.ring_stream import Faults, programs
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flag_kernel import PIECES, THREADS, flag_buffers, flag_launch, flag_text
+from tests.contract.flag_kernel import PIECES, THREADS, flag_buffers, flag_launch, flag_text
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch

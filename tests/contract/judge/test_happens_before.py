@@ -8,10 +8,10 @@ from functools import partial
 from typing import get_args
 
 import pytest
-from event_stream import PARAMETERLESS, Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ring_stream import (
+from tests.contract.event_stream import PARAMETERLESS, Simulator
+from tests.contract.ring_stream import (
     LINE_EXPECT,
     LINE_INIT,
     LINE_LOAD,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from event_stream import Program, Simulator, at
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contract.event_stream import Program, Simulator, at
 
 from tilewright.base.plan import Launch
 from tilewright.contract.judge.happens_before import HappensBefore

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from event_stream import Program, Simulator, at
-from judged_stream import (
+from tests.contract.event_stream import Program, Simulator, at
+from tests.contract.judged_stream import (
     APART,
     BAR,
     INIT_FENCE,

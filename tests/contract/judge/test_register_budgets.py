@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from event_stream import at
-from judged_stream import codes, doubts, ends, sync
+from tests.contract.event_stream import at
+from tests.contract.judged_stream import codes, doubts, ends, sync
 
 from tilewright.machine.core import event as ev
 

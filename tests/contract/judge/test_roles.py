@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from event_stream import at
-from judged_stream import BAR, TILE, W
+from tests.contract.event_stream import at
+from tests.contract.judged_stream import BAR, TILE, W
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from event_stream import at
-from judged_stream import ONE, TILE, W, codes, ends, sync
+from tests.contract.event_stream import at
+from tests.contract.judged_stream import ONE, TILE, W, codes, ends, sync
 
 from tilewright.contract.judge.happens_before import HappensBefore
 from tilewright.contract.rules.interpretations import Interpretations, tolerant

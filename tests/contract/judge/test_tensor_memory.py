@@ -5,8 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from event_stream import at
-from judged_stream import BAR, PAIR, PEER, TILE, W, access, arrive, cluster_sync, codes, end, ends, init, sync, wait
+from tests.contract.event_stream import at
+from tests.contract.judged_stream import (
+    BAR,
+    PAIR,
+    PEER,
+    TILE,
+    W,
+    access,
+    arrive,
+    cluster_sync,
+    codes,
+    end,
+    ends,
+    init,
+    sync,
+    wait,
+)
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from replay_kernels import COPY_PIECES, copy_buffers, copy_launch, copy_text, machine_tests
+from tests.contract.replay_kernels import COPY_PIECES, copy_buffers, copy_launch, copy_text, machine_tests
 
 from tilewright.base.plan import ScalarParam
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.driver.reproof.test_judge_sums import codes, instance
+from tests.driver.reproof.judged_instances import codes, instance
 
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven

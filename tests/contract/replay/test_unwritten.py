@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flag_kernel import flag_buffers, flag_launch, flag_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_kernels import copy_buffers, copy_launch, copy_text
+from tests.contract.flag_kernel import flag_buffers, flag_launch, flag_text
+from tests.contract.replay_kernels import copy_buffers, copy_launch, copy_text
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.element import Element

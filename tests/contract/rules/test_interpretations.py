@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
-from event_stream import at
-from judged_stream import BAR, TILE, W, access, arrive, codes, end, ends, init, levels, sync, wait
+from tests.contract.event_stream import at
+from tests.contract.judged_stream import BAR, TILE, W, access, arrive, codes, end, ends, init, levels, sync, wait
 
 from tilewright.base.diagnostic import Level
 from tilewright.contract.rules.interpretations import POINTS, Interpretations, strict, tolerant

@@ -14,8 +14,8 @@ from tilewright.ir.tier import int_array
 from tilewright.targets import target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
-from cascade_programs import attention, grouped_heads
-from lowered_programs import lower
+from tests.lower.cascade_programs import attention, grouped_heads
+from tests.lower.lowered_programs import lower
 
 DIMS = {"B": 3, "H": 4, "Q": 200, "T": 200, "E": 64, "F": 64}
 

@@ -12,8 +12,21 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from drawn_ring_programs import program
-from ring_programs import LONGEST, Begin, Copy, Counts, Loop, Program, Release, Ring, Role, Wait, module, violation
+from tests.contract.drawn_ring_programs import program
+from tests.contract.ring_programs import (
+    LONGEST,
+    Begin,
+    Copy,
+    Counts,
+    Loop,
+    Program,
+    Release,
+    Ring,
+    Role,
+    Wait,
+    module,
+    violation,
+)
 
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import verify

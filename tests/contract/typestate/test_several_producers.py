@@ -6,9 +6,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from gemm_program import Shape, gemm
-from ring_programs import Begin, Copy, Loop, Program, Release, Ring, Role, Statement, Wait, module, violation
-from tests.contract.typestate.test_typestate_mutations import copy_after, every, first, put, remove
+from tests.contract.gemm_program import Shape, gemm
+from tests.contract.ring_programs import (
+    Begin,
+    Copy,
+    Loop,
+    Program,
+    Release,
+    Ring,
+    Role,
+    Statement,
+    Wait,
+    module,
+    violation,
+)
+from tests.contract.typestate.typestate_edits import copy_after, every, first, put, remove
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.verdict import Proven, Refuted, Unknown

@@ -7,7 +7,19 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from ring_programs import Begin, Copy, Loop, Program, Release, Ring, Role, Statement, Wait, module, violation
+from tests.contract.ring_programs import (
+    Begin,
+    Copy,
+    Loop,
+    Program,
+    Release,
+    Ring,
+    Role,
+    Statement,
+    Wait,
+    module,
+    violation,
+)
 
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate.typestate import protocol_claims, verify

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from gemm_program import Shape, gemm
+from tests.contract.gemm_program import Shape, gemm
 from tests.lower.lowered_programs import Lowered, lower, matmul
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 

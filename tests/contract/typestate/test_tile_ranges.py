@@ -19,8 +19,8 @@ from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
-from cascade_programs import attention, causal
-from lowered_programs import lower
+from tests.lower.cascade_programs import attention, causal
+from tests.lower.lowered_programs import lower
 
 HOPPER = target("sm_90a")
 DIMS = {"B": 3, "Q": 700, "T": 700, "E": 64, "F": 64}

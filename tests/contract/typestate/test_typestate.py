@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gemm_program import Shape, gemm, reparsed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contract.gemm_program import Shape, gemm, reparsed
 from xdsl.dialects import test as unknown_dialect
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr, UnregisteredOp
 from xdsl.ir import Block, Operation, Region
@@ -19,6 +19,7 @@ from tilewright.contract.typestate.claims import RingClaim
 from tilewright.contract.typestate.polynomial import variable
 from tilewright.contract.typestate.typestate import protocol_claims, verify
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import FragmentMapOp
 from tilewright.ir.tier import ExecutionAttr, int_array
 from tilewright.targets import target
 
@@ -110,11 +111,11 @@ def test_unknown_operations_are_never_proven() -> None:
 
 def test_unknown_operation_inside_an_elementwise_region() -> None:
     module = gemm()
-    (region,) = [op for op in module.walk() if isinstance(op, ac.MapOp)]
+    (region,) = [op for op in module.walk() if isinstance(op, FragmentMapOp)]
     first = region.body.block.first_op
     assert first is not None
     region.body.block.insert_op_before(unknown_dialect.TestOp(), first)
-    assert any("not understood inside ac.map" in reason for reason in _unknown(module))
+    assert any("not understood inside ac.fragment.map" in reason for reason in _unknown(module))
 
 
 def test_unregistered_operation_is_unknown() -> None:
@@ -211,7 +212,7 @@ def test_fragments_do_not_outlive_their_tile() -> None:
     """A fragment's registers are overwritten by the next tile's wgmma."""
     module = gemm(Shape(store="plain"))
     tiles = [op for op in module.walk() if isinstance(op, ac.TilesOp)][1]
-    fragment = next(op for op in module.walk() if isinstance(op, ac.MapOp)).result
+    fragment = next(op for op in module.walk() if isinstance(op, FragmentMapOp)).outputs[0]
     start = tiles.carried[0]
     made = ac.FragmentLoadOp.create(
         operands=[next(op for op in module.walk() if isinstance(op, ac.GlobalOp)).result],

@@ -6,9 +6,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from gemm_program import gemm
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contract.gemm_program import gemm
 
 from tilewright.contract.typestate.finding import Findings, ordinal_places
 from tilewright.contract.typestate.places.footprint import (

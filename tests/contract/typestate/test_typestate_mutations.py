@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import pytest
-from gemm_program import RING, Shape, gemm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contract.gemm_program import RING, Shape, gemm
+from tests.contract.typestate.typestate_edits import (
+    Op,
+    announced_bytes,
+    bypass,
+    consumer_begins_late,
+    copy_after,
+    copy_dropped,
+    edit,
+    every,
+    first,
+    late_retire,
+    no_advance,
+    producer_begins_late,
+    put,
+    remove,
+    retype,
+)
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntAttr, ModuleOp, StringAttr, i32
 from xdsl.ir import Operation
 from xdsl.irdl import AttrSizedOperandSegments
@@ -23,47 +39,11 @@ from tilewright.targets import target
 
 HOPPER = target("sm_90a")
 
-Op = TypeVar("Op", bound=Operation)
 SINGLE, DUAL, CLUSTER = Shape(consumers=1), Shape(), Shape(cluster=2)
-
-
-def every(module: ModuleOp, kind: type[Op]) -> list[Op]:
-    return [op for op in module.walk() if isinstance(op, kind)]
-
-
-def first(module: ModuleOp, kind: type[Op], number: int = 0) -> Op:
-    return every(module, kind)[number]
 
 
 def named(module: ModuleOp, kind: type[Op], name: str) -> Op:
     return next(op for op in every(module, kind) if op.properties["sym_name"] == StringAttr(name))
-
-
-def put(op: Operation, **numbers: int) -> None:
-    for name, number in numbers.items():
-        assert name in op.properties, name
-        assert op.properties[name] != IntAttr(number), "the mutation changes nothing"
-        op.properties[name] = IntAttr(number)
-
-
-def bypass(op: Operation, operand: int = 0) -> None:
-    """Remove `op`; whoever used its result uses its operand."""
-    value = op.operands[operand]
-    op.results[0].replace_all_uses_with(value)
-    remove(op)
-
-
-def remove(op: Operation) -> None:
-    op.detach()
-    op.erase()
-
-
-def copy_after(op: Operation) -> Operation:
-    block = op.parent_block()
-    assert block is not None
-    clone = op.clone()
-    block.insert_op_after(clone, op)
-    return clone
 
 
 def memory(buffer: ac.BufferOp, **changes: int | str) -> None:
@@ -74,11 +54,6 @@ def memory(buffer: ac.BufferOp, **changes: int | str) -> None:
     for name, value in changes.items():
         fields[name] = IntAttr(value) if isinstance(value, int) else StringAttr(value)
     retype(buffer, MemoryType(kind.tier, kind.element, fields["slots"], fields["slot_bytes"], fields["swizzle"]))
-
-
-def retype(op: Operation, kind: ac.TransactionType | ac.PhaseType | MemoryType | ac.RingType | ac.StagedType) -> None:
-    object.__setattr__(op.results[0], "_type", kind)
-    assert op.results[0].type == kind
 
 
 # ---------------------------------------------------------------- mutations
@@ -102,31 +77,8 @@ def consumer_double_advance(module: ModuleOp) -> None:
     clone.operands[0] = advance.result
 
 
-def no_advance(module: ModuleOp) -> None:
-    bypass(first(module, ac.AdvanceOp))
-
-
 def consumer_no_advance(module: ModuleOp) -> None:
     bypass(first(module, ac.AdvanceOp, 1))
-
-
-def announced_bytes(size: int) -> Callable[[ModuleOp], None]:
-    """Announce other bytes, with every type made to match, so that no type is suspicious."""
-
-    def mutate(module: ModuleOp) -> None:
-        announce = first(module, ac.ArriveExpectOp)
-        change = size - announce.bytes.data
-        put(announce, bytes=size)
-        for op in (announce, *every(module, ac.CopyIssueOp)):
-            kind = op.results[0].type
-            assert isinstance(kind, ac.TransactionType)
-            retype(op, ac.TransactionType(RING, IntAttr(kind.bytes.data + change)))
-
-    return mutate
-
-
-def copy_dropped(module: ModuleOp) -> None:
-    bypass(first(module, ac.CopyIssueOp, 1), operand=2)
 
 
 def copy_doubled(module: ModuleOp) -> None:
@@ -139,10 +91,6 @@ def copy_doubled(module: ModuleOp) -> None:
 def copies_swapped_buffers(module: ModuleOp) -> None:
     staging = named(module, ac.BufferOp, "staging")
     first(module, ac.CopyIssueOp).operands[1] = staging.result
-
-
-def late_retire(module: ModuleOp) -> None:
-    put(first(module, ac.WgmmaWaitOp), pending=2)
 
 
 def late_settle(module: ModuleOp) -> None:
@@ -161,16 +109,8 @@ def last_release_dropped(module: ModuleOp) -> None:
     remove(first(module, ac.ArriveOp, 1))
 
 
-def consumer_begins_late(module: ModuleOp) -> None:
-    put(first(module, ac.LoopOp, 1), begin=2)
-
-
 def consumer_begins_early(module: ModuleOp) -> None:
     put(first(module, ac.LoopOp, 1), begin=0)
-
-
-def producer_begins_late(module: ModuleOp) -> None:
-    put(first(module, ac.LoopOp), begin=1)
 
 
 def other_symbol(module: ModuleOp) -> None:
@@ -333,11 +273,6 @@ def role_at(name: str, unit: str, count: int, first_thread: int) -> Callable[[Mo
         named(module, ac.RoleOp, name).properties["execution"] = execution
 
     return mutate
-
-
-def edit(kind: type[Operation], number: int = 0, **numbers: int) -> Callable[[ModuleOp], None]:
-    """Set integer properties of the number-th operation of a kind."""
-    return lambda module: put(first(module, kind, number), **numbers)
 
 
 def edit_buffer(name: str, **changes: int | str) -> Callable[[ModuleOp], None]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from gemm_program import Shape, gemm
-from tests.contract.typestate.test_typestate_mutations import (
+from tests.contract.gemm_program import Shape, gemm
+from tests.contract.typestate.typestate_edits import (
     announced_bytes,
     consumer_begins_late,
     copy_dropped,

@@ -3,31 +3,32 @@ rule that it breaks, and edits that change nothing leave them proven."""
 
 import json
 import re
-from pathlib import Path
 
 import pytest
+from tests.driver.check.structured_text import (
+    DATA,
+    EXPECT,
+    INIT,
+    LOAD,
+    PARITY,
+    PENDING,
+    RELEASE,
+    WAIT,
+    checked,
+    edited,
+    more,
+    text_of,
+)
 
 from tilewright.cli.main import main
 from tilewright.driver.check.check import check_file, check_text
-from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.text_file import is_mlir
 from tilewright.driver.rules.catalog import explain
 
-DATA = Path(__file__).parents[2] / "data" / "ttgir"
 FAST = (
     "attention_specialized", "cp_async_ring", "matmul_pipelined", "matmul_tcgen05", "scale_ring", "specialized_copy",
     "tcgen05_ring", "wgmma_ring",
 )  # fmt: skip
-
-
-def text_of(name):
-    return (DATA / f"{name}.ttgir").read_text()
-
-
-def checked(text, name="kernel.ttgir"):
-    report = check_text(text, name, options=CheckOptions(budget_seconds=60))
-    assert not report.error, report.error
-    return report.kernels[0]
 
 
 @pytest.mark.sample(3)
@@ -52,37 +53,9 @@ def test_persistent_specialized_kernel_is_proven_but_for_no_trips():
 # ---------------------------------------------------------------- mutants
 
 
-def edited(text, pattern, replacement, occurrence=0):
-    """The text with the `occurrence`th line that matches edited (None: left out, "twice": doubled), and its number."""
-    lines = text.splitlines()
-    places = [index for index, line in enumerate(lines) if re.search(pattern, line)]
-    place = places[occurrence]
-    if replacement is None:
-        lines[place : place + 1] = []
-    elif replacement == "twice":
-        lines.insert(place, lines[place])
-    else:
-        mended = re.sub(pattern, replacement, lines[place])
-        assert mended != lines[place]
-        lines[place] = mended
-    return "\n".join(lines) + "\n", place + 1
-
-
 def bytes_times(factor):
     return lambda match: match[1] + str(int(int(match[2]) * factor))
 
-
-def more(match):
-    return match[1] + str(int(match[2]) + 1)
-
-
-EXPECT = r"(ttng\.barrier_expect %\S+ )(\d+)"
-INIT = r"(ttng\.init_barrier %\S+ )(\d+)"
-RELEASE = r"(ttng\.arrive_barrier %\S+ )(\d+)"
-LOAD = r"ttng\.async_tma_copy_global_to_local"
-WAIT = r"ttng\.wait_barrier"
-PARITY = r"(ttng\.wait_barrier %\w+), %\w+"
-PENDING = r"(pendings = )(\d+)"
 
 MUTANTS = [
     # kind, kernel, pattern, replacement, occurrence, codes, how far from the edit a line of the finding may be

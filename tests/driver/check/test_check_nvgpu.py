@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.driver.check.test_check_mlir import checked, edited, more
+from tests.driver.check.structured_text import checked, edited, more
 from tests.lower.lowered_programs import blur, gemm, lower, matmul_bias_relu
 
 from tilewright.cli.main import main

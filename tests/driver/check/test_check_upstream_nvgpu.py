@@ -5,7 +5,7 @@ import re
 from random import Random
 
 import pytest
-from tests.driver.check.test_check_mlir import checked
+from tests.driver.check.structured_text import checked
 from tests.driver.check.upstream_kernels import KERNELS, copied, launched, pipelined, specialized, stored
 
 from tilewright.base.error import TilewrightError

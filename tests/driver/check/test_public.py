@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from tests.cli.test_check_command import NO_FENCE, launch_document
+from tests.cli.checked_texts import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 import tilewright as tw

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cli.test_check_command import NO_FENCE, launch_document
+from tests.cli.checked_texts import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.check_report import FileReport, KernelReport

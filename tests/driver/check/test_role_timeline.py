@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.test_check_command import NO_FENCE, launch_document
+from tests.cli.checked_texts import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.timeline import Timeline

@@ -5,7 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.driver.compile.test_attention import BF16, exact_attention, random, relative
+from tests.driver.compile.attention_runs import BF16, exact_attention, random, relative
 
 import tilewright as tw
 

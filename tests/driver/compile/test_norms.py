@@ -94,6 +94,8 @@ def test_what_does_not_fit_is_refused():
     x = random(0, 4, 8)
     for message, call in (
         ("normalized_shape is", lambda: tw.rms_norm(x, (4,))),
+        ("normalized_shape is ndarray; it is the extents", lambda: tw.rms_norm(x, random(8))),
+        ("normalized_shape is int; it is the extents", lambda: tw.rms_norm(x, 8)),  # type: ignore[arg-type]
         ("normalized_shape is", lambda: tw.rms_norm(x, ())),
         ("normalized_shape is", lambda: tw.rms_norm(random(0, 4, 0), (0,))),
         ("weight has shape", lambda: tw.rms_norm(x, (8,), random(0, 4))),

@@ -19,7 +19,7 @@ from tests.synth.cut.cut_programs import (
     sums_both_ways,
     traced,
 )
-from tests.synth.cut.test_split import largest_and_logsumexp, sum_of_rows
+from tests.synth.cut.split_programs import largest_and_logsumexp, sum_of_rows
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import tilewright as tw

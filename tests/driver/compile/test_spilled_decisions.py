@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.driver.compile.test_spills import residual
+from tests.driver.compile.spilling_programs import residual
 
 import tilewright.driver.reproof.reproof as reproof
 from tilewright.base.verdict import Proven, Unknown, Verdict

@@ -6,6 +6,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.driver.compile.spilling_programs import residual
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import compile_kernel
@@ -16,21 +17,6 @@ from tilewright.ir.decisions import ElementwiseDecisions
 from tilewright.ir.rows import RowDecision
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
-
-
-@tw.kernel
-def residual(
-    x: tw.Tensor["M", "K"],
-    w: tw.Tensor["N", "K"],
-    r: tw.Tensor["M", "N"],
-    s: tw.Tensor["N"],
-    y: tw.Tensor["M", "N"],
-) -> None:
-    i, j = tw.grid("M", "N")
-    total = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        total += tw.dot(x[i, k], w[j, k].T)
-    y[i, j] = total + r[i, j] * s[j]
 
 
 @tw.kernel

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.test_check_command import BAD_EXPECT
+from tests.cli.checked_texts import BAD_EXPECT
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.error import TilewrightError

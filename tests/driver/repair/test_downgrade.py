@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.driver.repair.test_repair import HEAD, repair_of
+from tests.driver.repair.repaired_kernels import HEAD, repair_of
 
 from tilewright.base.check_report import FileReport
 from tilewright.driver.check.check import check_text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.driver.repair.test_repair import CORRECT, checked, repair_of, work
+from tests.driver.repair.repaired_kernels import CORRECT, checked, repair_of, work
 
 from tilewright.driver.check.check import check_text
 from tilewright.driver.repair.edits import apply_edits

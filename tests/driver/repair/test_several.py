@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.driver.repair.test_repair import CORRECT, checked, repair_of
+from tests.driver.repair.repaired_kernels import CORRECT, checked, repair_of
 
 from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic

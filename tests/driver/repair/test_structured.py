@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.driver.check.test_check_mlir import EXPECT, INIT, LOAD, PARITY, PENDING, RELEASE, WAIT, edited, more, text_of
+from tests.driver.check.structured_text import EXPECT, INIT, LOAD, PARITY, PENDING, RELEASE, WAIT, edited, more, text_of
 from tests.driver.check.upstream_kernels import copied, pipelined, specialized
 from tests.lower.lowered_programs import gemm
 

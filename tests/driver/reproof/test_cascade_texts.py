@@ -26,7 +26,7 @@ from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
-from cascade_programs import PROGRAMS, attention, causal, dims_of, matmul_softmax, window
+from tests.lower.cascade_programs import PROGRAMS, attention, causal, dims_of, matmul_softmax, window
 
 
 def compiled(name: str, dims: dict[str, int], **wanted):

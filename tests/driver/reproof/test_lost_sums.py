@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tests.driver.reproof.test_judge_sums import codes, instance
+from tests.driver.reproof.judged_instances import codes, instance
 
 from tilewright.base.verdict import Proven
 

@@ -17,8 +17,8 @@ from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import Wanted
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
-from cascade_programs import PROGRAMS, dims_of
-from lowered_programs import lower, lower_decided
+from tests.lower.cascade_programs import PROGRAMS, dims_of
+from tests.lower.lowered_programs import lower, lower_decided
 
 
 @pytest.mark.sample(2)

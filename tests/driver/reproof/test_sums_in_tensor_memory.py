@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from tests.driver.reproof.test_judge_sums import (
+from tests.driver.reproof.judged_instances import (
     LOAD,
     PLACE,
     Instance,
@@ -15,8 +15,8 @@ from tests.driver.reproof.test_judge_sums import (
     instance_of,
     moved,
 )
-from tests.driver.reproof.test_small_ctas import KINDS, Kind
-from tests.end_to_end.test_blackwell import of_byte_columns, of_columns
+from tests.driver.reproof.product_kinds import KINDS, Kind
+from tests.end_to_end.blackwell_programs import of_byte_columns, of_columns
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 from tests.driver.reproof.decided_parts import decided_parts
-from tests.driver.reproof.test_small_ctas import batched
+from tests.driver.reproof.product_kinds import batched
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.plan import Launch

@@ -10,38 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.driver.views.profiled_bundles import DATA, bundle_of
 
-from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Buffer, Launch, LaunchPlan
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.views.profile import METRICS, ncu_command, profile_report, read_table, run_ncu
-from tilewright.frontends.tile.trace import trace
 from tilewright.report.profile import KernelProfile
 from tilewright.runtime.bundle import Bundle
 from tilewright.runtime.nsight_compute import find_ncu
 from tilewright.synth.tile.wanted import Wanted
-
-DATA = Path(__file__).parents[2] / "data" / "profile"
-
-
-def bundle_of(m: int, n: int, k: int, entry: str = "matmul_kernel") -> Bundle:
-    """A bundle as the compiler wrote it then, but for its text."""
-    module = trace(matmul_kernel, {"M": m, "N": n, "K": k}, {name: Element.BF16 for name in "abc"}, {"b": (1, k)})
-    buffers = (
-        Buffer("a", Element.BF16, (m, k), (k, 1), "input"),
-        Buffer("b", Element.BF16, (k, n), (1, k), "input"),
-        Buffer("c", Element.BF16, (m, n), (n, 1), "output"),
-    )
-    slots: list[dict[str, object]] = [{"joined": 0, "among": 1}, {"joined": 1, "among": 1}]
-    decisions: dict[str, object] = {
-        "row": "M", "column": "N", "streamed": "K", "batch": [], "unit_rows": 64, "consumers": 2, "turns": 0,
-        "tile_columns": 256, "tile_streamed": 64, "cluster": [1, 1], "split": 1, "steps": [0, 0], "slots": slots,
-        "grouping": [], "launch_registers": 168,
-    }  # fmt: skip
-    plan = LaunchPlan(buffers, (Launch(entry, (132, 1, 1), (384, 1, 1), ()),))
-    return Bundle("matmul", "sm_90a", plan, "", None, {"tile": str(module), "operations": 2 * m * n * k}, decisions)
 
 
 def table(name: str) -> str:

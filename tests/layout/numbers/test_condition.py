@@ -7,7 +7,8 @@ from itertools import product
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.layout.numbers.test_integer_expression import expressions
+from tests.layout.numbers.drawn_conditions import conditions
+from tests.layout.numbers.drawn_expressions import expressions
 
 from tilewright.layout.numbers.condition import (
     Comparison,
@@ -16,8 +17,6 @@ from tilewright.layout.numbers.condition import (
     Every,
     at_least_zero,
     condition_text,
-    either,
-    every,
     holds,
     is_zero,
     names_of,
@@ -29,20 +28,6 @@ from tilewright.layout.numbers.integer_fact import IntegerFact, Truth
 
 K, M, N = (variable(name) for name in ("K", "M", "N"))
 values = st.fixed_dictionaries({name: st.integers(-9, 40) for name in ("K", "M", "N")})
-atoms = st.one_of(
-    expressions.map(is_zero),
-    expressions.map(at_least_zero),
-    st.builds(lambda e, by, r: is_zero(e % by - r), expressions, st.sampled_from((2, 4, 6, 8, 16)), st.integers(0, 3)),
-)
-conditions = st.recursive(
-    atoms,
-    lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3).map(every),
-        st.lists(inner, min_size=1, max_size=3).map(either),
-        inner.map(negation),
-    ),
-    max_leaves=4,
-)
 
 
 @given(expressions, values)

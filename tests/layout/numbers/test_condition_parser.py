@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.layout.numbers.test_condition import conditions
+from tests.layout.numbers.drawn_conditions import conditions
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.numbers.condition import Comparison, Condition, condition_text, holds

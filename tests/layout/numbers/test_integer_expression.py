@@ -5,28 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.layout.numbers.drawn_expressions import NAMES, K, M, N, expressions
 
-from tilewright.layout.numbers.integer_expression import IntegerExpression, as_expression, substitute, text, variable
+from tilewright.layout.numbers.integer_expression import IntegerExpression, as_expression, substitute, text
 from tilewright.layout.numbers.integer_fact import IntegerFact, Truth
 
-NAMES = ("K", "M", "N")
-K, M, N = (variable(name) for name in NAMES)
 values = st.fixed_dictionaries({name: st.integers(-9, 40) for name in NAMES})
-leaves = st.sampled_from((K, M, N)) | st.integers(-20, 20).map(as_expression)
-
-
-def _grown(inner: st.SearchStrategy[IntegerExpression]) -> st.SearchStrategy[IntegerExpression]:
-    divisors = st.integers(-6, 16).filter(bool)
-    return st.one_of(
-        st.builds(lambda a, b: a + b, inner, inner),
-        st.builds(lambda a, b: a - b, inner, inner),
-        st.builds(lambda a, b: a * b, inner, inner),
-        st.builds(lambda a, b: a // b, inner, divisors),
-        st.builds(lambda a, b: a % b, inner, divisors),
-    )
-
-
-expressions = st.recursive(leaves, _grown, max_leaves=6)
 
 
 @given(expressions, expressions, values, st.integers(1, 16))

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from lowered_programs import lower, random_inputs, run
+from tests.lower.lowered_programs import lower, random_inputs, run
 
 import tilewright as tw
 from tilewright.base.element import Element

@@ -3,9 +3,9 @@
 
 import numpy as np
 import pytest
-from gathered_programs import paged, slots, tables
-from lowered_programs import lower, random_inputs, run
-from tests.lower.cascade.test_values import OPERANDS, UNITS
+from tests.lower.cascade.value_runs import OPERANDS, UNITS
+from tests.lower.gathered_programs import paged, slots, tables
+from tests.lower.lowered_programs import lower, random_inputs, run
 
 import tilewright as tw
 from tilewright.base.element import Element

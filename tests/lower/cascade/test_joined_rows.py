@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from grouped_programs import MASKS, attention, batched_product
-from lowered_programs import lower, random_inputs, run
-from tests.lower.cascade.test_values import OPERANDS, UNITS
+from tests.lower.cascade.value_runs import OPERANDS, UNITS
+from tests.lower.lowered_programs import lower, random_inputs, run
+from tests.synth.joining.grouped_programs import MASKS, attention, batched_product
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven

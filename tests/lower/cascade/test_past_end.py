@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cascade_programs import PROGRAMS, dims_of
-from lowered_programs import lower, random_inputs, reference, run
 from numpy.typing import NDArray
+from tests.lower.cascade_programs import PROGRAMS, dims_of
+from tests.lower.lowered_programs import lower, random_inputs, reference, run
 
 from tilewright.ir.cascade import CascadeDecisions
 
@@ -35,6 +35,7 @@ def not_numbers(arrays: Arrays) -> None:
     arrays["k"][..., 0] = np.abs(arrays["k"][..., 0]) + 1
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("change", [ordinary, far_below_zero, not_numbers], ids=lambda change: change.__name__)
 @pytest.mark.parametrize("name", ["attention", "causal", "grouped_heads"])
 def test_what_lies_past_the_end_weighs_nothing(name: str, change: Callable[[Arrays], None]) -> None:

@@ -3,8 +3,8 @@
 
 import numpy as np
 import pytest
-from cascade_programs import two_gradients, weights_stored
-from lowered_programs import lower, random_inputs, run
+from tests.lower.cascade_programs import two_gradients, weights_stored
+from tests.lower.lowered_programs import lower, random_inputs, run
 
 import tilewright as tw
 from tilewright.base.element import Element

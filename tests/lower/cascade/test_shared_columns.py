@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from cascade_programs import two_gradients, weights_stored
-from lowered_programs import lower, random_inputs, run
+from tests.lower.cascade_programs import two_gradients, weights_stored
+from tests.lower.lowered_programs import lower, random_inputs, run
 from xdsl.dialects.builtin import IntAttr
 
 import tilewright as tw

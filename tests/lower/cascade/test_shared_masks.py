@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from lowered_programs import lower, random_inputs, run
+from tests.lower.lowered_programs import lower, random_inputs, run
 
 from tilewright.base.element import Element
 from tilewright.driver.compile.kernels_attention import key_gradients_kernel

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cascade_programs import PROGRAMS, causal, dims_of
-from lowered_programs import lower, lower_decided, random_inputs, run
-from tests.lower.cascade.test_values import assert_near, elements_of
+from tests.lower.cascade.value_runs import assert_near, elements_of
+from tests.lower.cascade_programs import PROGRAMS, causal, dims_of
+from tests.lower.lowered_programs import lower, lower_decided, random_inputs, run
 from tests.synth.cascade.masked_programs import shifted
 
 import tilewright as tw

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cascade_programs import weights_stored
-from lowered_programs import Lowered, lower, random_inputs, run
+from tests.lower.cascade_programs import weights_stored
+from tests.lower.lowered_programs import Lowered, lower, random_inputs, run
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted

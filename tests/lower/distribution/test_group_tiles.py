@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import Lowered, instructions, lower, random_inputs, reference, run
 from tests.end_to_end.kernels import consecutive
+from tests.lower.lowered_programs import Lowered, instructions, lower, random_inputs, reference, run
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element

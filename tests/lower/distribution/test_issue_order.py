@@ -2,6 +2,7 @@
 """Consumers of a product alone issue as their slots come: an order of them that is asked for is refused."""
 
 import pytest
+from tests.lower import cascade_programs
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
@@ -24,3 +25,14 @@ def test_what_has_no_order_is_refused(wanted):
         dtype = {"a": "f8e4m3", "b": "f8e4m3", "c": "bf16"}
         dims = {"M": 512, "N": 512, "K": 512}
         compile_kernel(in_two_levels, dims=dims, dtype=dtype, wanted=Wanted(ordered=True, **wanted), assembled=False)
+
+
+@pytest.mark.parametrize("name", ["sm_90a", "sm_100a"])
+def test_a_walk_whose_consumers_keep_no_order_is_refused(name: str) -> None:
+    """It folds between its products; with sums in tensor memory no walk keeps one."""
+    dims = {"B": 1, "H": 1, "Q": 128, "T": 256, "E": 64, "F": 64}
+    with pytest.raises(TilewrightError, match="asked to be issued in order"):
+        compile_kernel(
+            cascade_programs.attention, target=name, dims=dims, dtype="bf16", wanted=Wanted(ordered=True),
+            assembled=False,
+        )  # fmt: skip

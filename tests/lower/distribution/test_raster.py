@@ -1,11 +1,11 @@
 """Tile numbers become places: every tile once, in bands, for any numbers of tiles; and no division by register."""
 
 import random
-from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lower.distribution.evaluated_raster import _MASK, evaluated
 from tests.lower.lowered_programs import gemm
 
 from tilewright.frontends.ptx.reader import read
@@ -14,60 +14,12 @@ from tilewright.lower.distribution.raster import raster, raster_quantities
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.run_time import last_height, reciprocal
 
-_MASK = (1 << 32) - 1
-
 
 def _evaluated(tile: int, tiles_m: int, tiles_n: int, group: int, order: TileOrder = "grouped") -> tuple[int, int]:
     """What the emitted instructions compute, interpreted one by one."""
     text = Text()
     number = text.into("b32", "mov.u32", tile)
     return evaluated(text, raster(text, number, tiles_m, tiles_n, group, order), {})
-
-
-def evaluated(text: Text, results: tuple[str, str], passed: Mapping[str, int]) -> tuple[int, int]:
-    """What emitted instructions compute, interpreted one by one. passed: numbers by the names of parameters."""
-    values: dict[str, int] = {}
-    for line in text.lines:
-        opcode, _, rest = line.strip().rstrip(";").partition(" ")
-        target, *operands = rest.split(", ")
-        if opcode == "ld.param.u32":
-            values[target] = passed[operands[0].strip("[]")]
-            continue
-        given = [values[item] if item.startswith("%") else int(item) for item in operands]
-        match opcode:
-            case "mov.u32":
-                result = given[0]
-            case "add.u32":
-                result = given[0] + given[1]
-            case "sub.u32":
-                result = given[0] - given[1]
-            case "min.u32":
-                result = min(given)
-            case "mul.lo.u32":
-                result = given[0] * given[1]
-            case "mul.hi.u32":
-                result = given[0] * given[1] >> 32
-            case "mad.lo.u32":
-                result = given[0] * given[1] + given[2]
-            case "and.b32" | "and.pred":
-                result = given[0] & given[1]
-            case "xor.b32":
-                result = given[0] ^ given[1]
-            case "shr.u32":
-                result = given[0] >> given[1]
-            case "setp.ne.u32":
-                result = int(given[0] != given[1])
-            case "setp.lt.u32":
-                result = int(given[0] < given[1])
-            case "setp.ge.u32":
-                result = int(given[0] >= given[1])
-            case "selp.b32":
-                result = given[0] if given[2] else given[1]
-            case _:
-                raise AssertionError(line)
-        values[target] = result & _MASK
-    m, n = results
-    return values[m], values[n]
 
 
 def _expected(tile: int, tiles_m: int, tiles_n: int, group: int) -> tuple[int, int]:

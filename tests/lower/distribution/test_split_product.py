@@ -4,7 +4,16 @@ import re
 
 import numpy as np
 import pytest
-from lowered_programs import Lowered, assert_close, gemm, lower, matmul, matmul_bias_relu, random_inputs, run
+from tests.lower.lowered_programs import (
+    Lowered,
+    assert_close,
+    gemm,
+    lower,
+    matmul,
+    matmul_bias_relu,
+    random_inputs,
+    run,
+)
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted

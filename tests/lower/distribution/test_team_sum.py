@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from lowered_programs import assert_close, gemm, lower, matmul, matmul_bias_relu, random_inputs, run
+from tests.lower.lowered_programs import assert_close, gemm, lower, matmul, matmul_bias_relu, random_inputs, run
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted

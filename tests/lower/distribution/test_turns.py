@@ -1,8 +1,17 @@
 """Consumers that take whole tiles in turn: what they compute, what the text does, and that broken texts are refuted."""
 
 import pytest
-from lowered_programs import Lowered, assert_close, filecheck, gemm, matmul, matmul_bias_relu, random_inputs, small
-from lowered_programs import lower as lower_program
+from tests.lower.lowered_programs import (
+    Lowered,
+    assert_close,
+    filecheck,
+    gemm,
+    matmul,
+    matmul_bias_relu,
+    random_inputs,
+    small,
+)
+from tests.lower.lowered_programs import lower as lower_program
 
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import protocol_claims

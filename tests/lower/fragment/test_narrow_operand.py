@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.lower.ptx.test_scalar import computed
+from tests.lower.ptx.computed_scalars import computed
 
 from tilewright.lower.fragment.narrow_operand import STEP_REGISTERS, exchanged, register_of
 from tilewright.machine.tensor_core.fragment import accumulator_coordinates, operand_coordinates

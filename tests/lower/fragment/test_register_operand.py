@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from lowered_programs import assert_close, instructions, lower, random_inputs, reference, run
+from tests.lower.lowered_programs import assert_close, instructions, lower, random_inputs, reference, run
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import Lowered, gemm, instructions, lower, matmul, residual
+from tests.lower.lowered_programs import Lowered, gemm, instructions, lower, matmul, residual
 from xdsl.dialects.builtin import IntAttr
 
 from tilewright.base.element import Element

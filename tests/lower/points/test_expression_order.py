@@ -6,8 +6,8 @@
 from dataclasses import replace
 
 import pytest
-from lowered_programs import assert_close, random_inputs, small
-from lowered_programs import lower as lower_program
+from tests.lower.lowered_programs import assert_close, random_inputs, small
+from tests.lower.lowered_programs import lower as lower_program
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element

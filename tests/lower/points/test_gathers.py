@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 from examples.fused import embedding, gathered_matmul
-from lowered_programs import lower, random_inputs, run
+from tests.lower.lowered_programs import lower, random_inputs, run
 
 import tilewright as tw
 from tilewright.base.element import Element

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from examples import rows as row_examples
-from lowered_programs import Lowered, lower, random_inputs, run
-from row_programs import PROGRAMS, assert_near
+from tests.lower.lowered_programs import Lowered, lower, random_inputs, run
+from tests.lower.row_programs import PROGRAMS, assert_near
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
@@ -54,6 +54,7 @@ def test_places_across_a_cluster(name, length):
     assert_near(made, arrays)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_extreme_values(form):
     made = lowered("log_softmax", 7, 2100, FORMS[form], Element.F32)

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from examples.rows import quantize, softmax
-from lowered_programs import lower, random_inputs, run
-from row_programs import assert_near
+from tests.lower.lowered_programs import lower, random_inputs, run
+from tests.lower.row_programs import assert_near
 
 from tilewright.base.element import Element
 from tilewright.frontends.tile import language as tw

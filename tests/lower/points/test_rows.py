@@ -6,8 +6,8 @@ from examples import rows as row_examples
 from examples.rows import softmax
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import lower, random_inputs, run
-from row_programs import PROGRAMS, assert_near
+from tests.lower.lowered_programs import lower, random_inputs, run
+from tests.lower.row_programs import PROGRAMS, assert_near
 
 from tilewright.base.element import Element
 from tilewright.synth.decide import Wanted

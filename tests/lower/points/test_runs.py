@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import Lowered, lower, matmul, product_of_sums
+from tests.lower.lowered_programs import Lowered, lower, matmul, product_of_sums
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import Lowered, lower, random_inputs, run, small
 from tests.driver.compile.exchange_addresses import ExchangeAddresses, WrongExchangeAddress, exchange_addresses
+from tests.lower.lowered_programs import Lowered, lower, random_inputs, run, small
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.lower.ptx.test_scalar import computed
+from tests.lower.ptx.computed_scalars import computed
 
 from tilewright.lower.ptx.float8_bits import widened_word
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from lowered_programs import assert_close, gemm, lower, product_of_sums, random_inputs
+from tests.lower.lowered_programs import assert_close, gemm, lower, product_of_sums, random_inputs
 
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate.typestate import verify

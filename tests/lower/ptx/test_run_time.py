@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from tests.lower.distribution.test_raster import evaluated
+from tests.lower.distribution.evaluated_raster import evaluated
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
 import tilewright.frontends.tile.language as tw

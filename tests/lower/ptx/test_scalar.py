@@ -5,49 +5,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from lowered_programs import TARGET, blur, lower, matmul_gelu, random_inputs, run
+from tests.lower.lowered_programs import blur, lower, matmul_gelu, random_inputs, run
+from tests.lower.ptx.computed_scalars import computed
 
 import tilewright.frontends.tile.language as tw
-from tilewright.base.plan import Launch, PointerParam
-from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.reference import apply, evaluate
 from tilewright.ir.function import Function
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.scalar import emit_round, emit_scalar
-from tilewright.machine.core.run import run_launch
 
-THREADS = 256
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.17549435e-38, 3.4028235e38, -3.4028235e38])
-
-
-def kernel_text(emit, operands):
-    """A kernel that gives thread t the value of `emit` for operand t of each input."""
-    text = Text()
-    thread = text.into("b32", "mad.lo.u32", text.into("b32", "mov.u32", "%ctaid.x"), THREADS, "%tid.x")
-    loaded = []
-    for number in range(operands):
-        base = text.into("b64", "ld.param.u64", f"[p{number}]")
-        place = text.into("b64", "mad.wide.u32", thread, 4, base)
-        loaded.append(text.into("f32", "ld.global.f32", f"[{place}]"))
-    base = text.into("b64", "ld.param.u64", "[out]")
-    place = text.into("b64", "mad.wide.u32", thread, 4, base)
-    text.emit("st.global.f32", f"[{place}]", emit(text, tuple(loaded)))
-    text.emit("ret")
-    parameters = ", ".join(f".param .u64 {name}" for name in (*(f"p{number}" for number in range(operands)), "out"))
-    lines = [".version 8.0", f".target {TARGET}", ".address_size 64", f".visible .entry f({parameters})", "{"]
-    return "\n".join([*lines, *text.declarations(), *text.lines, "}", ""])
-
-
-def computed(emit, *inputs):
-    """float32 results of `emit` for float32 inputs of one length."""
-    count = -(-len(inputs[0]) // THREADS) * THREADS
-    arrays = {f"p{number}": np.zeros(count, np.float32) for number in range(len(inputs))}
-    for name, values in zip(arrays, inputs, strict=True):
-        arrays[name][: len(values)] = values
-    buffers = {name: array.view(np.uint8) for name, array in arrays.items()} | {"out": np.zeros(4 * count, np.uint8)}
-    launch = Launch("f", (count // THREADS, 1, 1), (THREADS, 1, 1), tuple(PointerParam(name) for name in buffers))
-    run_launch(read(kernel_text(emit, len(inputs))), launch, buffers)
-    return buffers["out"].view(np.float32)[: len(inputs[0])]
 
 
 def function(name, *inputs):

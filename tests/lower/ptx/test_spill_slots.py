@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from lowered_programs import Lowered, assert_close, gemm, matmul_bias_relu, random_inputs, small
-from lowered_programs import lower as lower_program
+from tests.lower.lowered_programs import Lowered, assert_close, gemm, matmul_bias_relu, random_inputs, small
+from tests.lower.lowered_programs import lower as lower_program
 
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import protocol_claims, verify

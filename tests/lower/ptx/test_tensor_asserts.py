@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 
 import pytest
-from tests.end_to_end.test_blackwell import TARGET, check_numbers, of_matrices, replaced, with_epilogue
+from tests.end_to_end.blackwell_programs import TARGET, check_numbers, of_matrices, replaced, with_epilogue
 from tests.lower import cascade_programs
 
 from tilewright.base.verdict import Proven, Refuted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_kernels import as_bytes, launch
+from tests.machine.small_kernels import as_bytes, launch
 
 from tilewright.base.plan import PointerParam
 from tilewright.frontends.ptx.reader import read

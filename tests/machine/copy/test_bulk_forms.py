@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_kernels import REGISTERS, as_bytes, launch, run_into
+from tests.machine.small_kernels import REGISTERS, as_bytes, launch, run_into
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Launch, Param, PointerParam, TensorMap, TensorMapParam

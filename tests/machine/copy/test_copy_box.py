@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from tests.machine.copy.test_copy_engine import POISON, measured_buffer, rows
+from tests.machine.copy.measured_copies import POISON, measured_buffer, rows
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError

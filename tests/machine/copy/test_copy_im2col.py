@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from small_kernels import COPY_PARAMETERS, as_bytes, launch, module
+from tests.machine.small_kernels import COPY_PARAMETERS, as_bytes, launch, module
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError

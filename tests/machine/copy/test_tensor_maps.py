@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_kernels import as_bytes, launch, module
+from tests.machine.small_kernels import as_bytes, launch, module
 
 from tilewright.base.element import Element
 from tilewright.base.plan import PointerParam, TensorMap, TensorMapParam, UnknownTensorMapParam

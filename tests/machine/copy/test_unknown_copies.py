@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_kernels import launch, module
+from tests.machine.small_kernels import launch, module
 
 from tilewright.base.plan import UnknownTensorMapParam
 from tilewright.machine.core.event import Access, BarrierComplete, CopyIssue, Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_kernels import HEADER, as_bytes, launch
+from tests.machine.small_kernels import HEADER, as_bytes, launch
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import PointerParam

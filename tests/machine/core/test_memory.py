@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_kernels import as_bytes, evaluate, launch, module, run_into
+from tests.machine.small_kernels import as_bytes, evaluate, launch, module, run_into
 
 from tilewright.base.plan import PointerParam, ScalarParam
 from tilewright.machine.core.event import Access, Event

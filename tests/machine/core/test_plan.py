@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_kernels import as_bytes, launch, module
+from tests.machine.small_kernels import as_bytes, launch, module
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError

@@ -8,9 +8,9 @@ from random import Random
 
 import numpy as np
 import pytest
-from small_kernels import launch, module
 from tests.end_to_end.text_edits import Edit, drop, number, places, rewrite
 from tests.end_to_end.text_fuzz import mutate_text
+from tests.machine.small_kernels import launch, module
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.element import Element

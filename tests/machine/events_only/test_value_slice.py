@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_kernels import launch, module
 from tests.end_to_end.compiled_programs import emitted
+from tests.machine.small_kernels import launch, module
 
 from tilewright.base.plan import PointerParam
 from tilewright.frontends.ptx.ast import Module

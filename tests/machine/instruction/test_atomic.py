@@ -7,7 +7,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
-from small_kernels import as_bytes, launch, module
+from tests.machine.small_kernels import as_bytes, launch, module
 
 from tilewright.base.plan import PointerParam
 from tilewright.machine.core.event import Access, Event

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from ml_dtypes import bfloat16
 from numpy.typing import NDArray
-from small_kernels import HEADER, evaluate, run_into
+from tests.machine.small_kernels import HEADER, evaluate, run_into
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Instruction

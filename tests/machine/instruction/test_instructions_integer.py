@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from small_kernels import evaluate
+from tests.machine.small_kernels import evaluate
 
 RNG = np.random.default_rng(21)
 M32, M64, M128 = (1 << 32) - 1, (1 << 64) - 1, (1 << 128) - 1

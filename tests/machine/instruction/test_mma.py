@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_kernels import REGISTERS, as_bytes, launch
+from tests.machine.small_kernels import REGISTERS, as_bytes, launch
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import PointerParam

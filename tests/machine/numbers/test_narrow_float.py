@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.machine.instruction.test_instructions_floating import evaluate
+from tests.machine.instruction.evaluated_floats import evaluate
 
 from tilewright.machine.numbers import narrow_float
 

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from small_kernels import as_bytes, launch, module
+from tests.machine.small_kernels import as_bytes, launch, module
 
 from tilewright.base.plan import PointerParam, ScalarParam
 from tilewright.frontends.ptx.ast import Instruction, Kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_kernels import module, run_into
+from tests.machine.small_kernels import module, run_into
 
 from tilewright.machine.core.fault import MachineHang
 from tilewright.machine.core.inline import inlined

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gemm_text import gemm_launch, gemm_text
 from numpy.typing import NDArray
-from small_kernels import HEADER, REGISTERS, launch, module
+from tests.machine.gemm_text import gemm_launch, gemm_text
+from tests.machine.small_kernels import HEADER, REGISTERS, launch, module
 
 from tilewright.base.plan import Launch, NullPointerParam, OpaqueParam, Param, PointerParam, ScalarParam
 from tilewright.frontends.ptx.ast import Module

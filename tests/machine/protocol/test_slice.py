@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gemm_text import gemm_text
-from small_kernels import module
+from tests.machine.gemm_text import gemm_text
+from tests.machine.small_kernels import module
 
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.protocol.slice import Slice, cheap_stores, protocol_slice, text_of

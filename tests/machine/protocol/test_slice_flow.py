@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_kernels import module
+from tests.machine.small_kernels import module
 
 from tilewright.base.error import TilewrightError
 from tilewright.machine.protocol.slice_flow import Flow, flow_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_kernels import launch
+from tests.machine.small_kernels import launch
 
 from tilewright.base.plan import PointerParam
 from tilewright.frontends.ptx.reader import read

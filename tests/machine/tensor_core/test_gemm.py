@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gemm_text import as_bytes, gemm_launch, gemm_text
 from ml_dtypes import bfloat16
 from numpy.typing import NDArray
+from tests.machine.gemm_text import as_bytes, gemm_launch, gemm_text
 
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.event import BarrierWait, Event, Exit, PhaseEnd, RegisterBudget

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tcgen05_kernels import OPENING, allocate, free, module, registers, run, wait
+from tests.machine.tcgen05_kernels import OPENING, allocate, free, module, registers, run, wait
 
 from tilewright.base.plan import Launch, PointerParam
 from tilewright.machine.core.event import (

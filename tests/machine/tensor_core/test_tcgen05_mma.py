@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tcgen05_kernels import Frame, multiply
+from tests.machine.tcgen05_kernels import Frame, multiply
 
 from tilewright.base.error import TilewrightError
 from tilewright.legal.descriptor.tensor_core_descriptor import (

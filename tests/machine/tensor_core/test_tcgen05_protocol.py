@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tcgen05_kernels import OPENING, allocate, free, module, registers
+from tests.machine.tcgen05_kernels import OPENING, allocate, free, module, registers
 
 from tilewright.base.plan import Launch, PointerParam
 from tilewright.legal.descriptor.tensor_core_descriptor import (

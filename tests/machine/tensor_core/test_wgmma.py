@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 from numpy.typing import NDArray
-from small_kernels import as_bytes, launch, module
+from tests.machine.small_kernels import as_bytes, launch, module
 
 from tilewright.base.plan import PointerParam
 from tilewright.machine.core.event import Access, Event, RegisterHazard, TensorCoreActor, WgmmaIssue, WgmmaWait

@@ -1,31 +1,13 @@
 """Which sums of 8-bit products threads add up, by target, wish and length of what is contracted."""
 
-from collections.abc import Mapping
-
 import pytest
 from tests.lower.narrow_programs import attention, sizes
+from tests.synth.cascade.decided_sums import decided
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.compile import elements_of
-from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.frontends.tile.trace import trace
-from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.tile.facts import the_program
-from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import target
-
-
-def decided(
-    kernel: Kernel, dims: Mapping[str, int], on: str = "sm_90a", wanted: Wanted | None = None
-) -> CascadeDecisions:
-    wanted = wanted or Wanted()
-    module = walked(trace(kernel, dims, elements_of(kernel, "bf16"), None), target(on), wanted)
-    found = decide(the_program(module), target(on), wanted)
-    assert isinstance(found, CascadeDecisions)
-    return found
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Which form of a program is taken: heads as rows where tiles would not be full, each head by itself elsewhere."""
 
 import pytest
-from grouped_programs import MASKS, attention
+from tests.synth.joining.grouped_programs import MASKS, attention
 
 from tilewright.base.element import Element
 from tilewright.driver.compile.walked import walked

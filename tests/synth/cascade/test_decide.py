@@ -1,8 +1,8 @@
 """Which tiles and slots programs over a streamed axis get: within every limit, wider where nothing is in the way."""
 
 import pytest
-from cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax, mlp, rms_norm_matmul
-from lowered_programs import lower
+from tests.lower.cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax, mlp, rms_norm_matmul
+from tests.lower.lowered_programs import lower
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from masked_programs import LEFT, UNMASKED
+from tests.synth.cascade.masked_programs import LEFT, UNMASKED
 
 from tilewright.base.element import Element
 from tilewright.driver.compile.walked import walked

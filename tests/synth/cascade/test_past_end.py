@@ -5,7 +5,7 @@ What a wrong answer would do to numbers is seen by tests/lower/cascade/test_past
 """
 
 import pytest
-from masked_programs import no_mask, ones, shifted, weights_without_a_sum, window
+from tests.synth.cascade.masked_programs import no_mask, ones, shifted, weights_without_a_sum, window
 
 import tilewright as tw
 from tilewright.base.element import Element

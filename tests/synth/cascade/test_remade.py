@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests.lower.narrow_programs import attention, sizes
-from tests.synth.cascade.test_added_sums import decided
+from tests.synth.cascade.decided_sums import decided
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError

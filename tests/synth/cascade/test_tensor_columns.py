@@ -1,4 +1,3 @@
-# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Which sums stay in tensor memory, and what stands where in its columns: no placement reads less, or takes less."""
 
 import time
@@ -6,8 +5,8 @@ from itertools import product
 
 import pytest
 from tests.lower import cascade_programs
+from tests.synth.cascade.tensor_column_programs import converted, gradient, two_layers
 
-import tilewright.frontends.tile.language as tw
 from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
@@ -22,35 +21,6 @@ from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 BLACKWELL = target("sm_100a")
-
-
-@tw.kernel
-def two_layers(x: tw.Tensor["M", "K"], w: tw.Tensor["L", "K"], v: tw.Tensor["N", "L"], y: tw.Tensor["M", "N"]):
-    i, j, k, m = tw.axes("M N K L")
-    y[i, j] = tw.dot(tw.relu(tw.dot(x[i, k], w[m, k], over=k)), v[j, m], over=m)
-
-
-@tw.kernel
-def gradient(
-    q: tw.Tensor["Q", "E"],
-    k: tw.Tensor["T", "E"],
-    v: tw.Tensor["T", "F"],
-    do: tw.Tensor["Q", "F"],
-    n: tw.Tensor["Q", tw.f32],
-    dq: tw.Tensor["Q", "E"],
-):
-    i, t, e, f = tw.axes("Q T E F")
-    weights = tw.exp(tw.dot(q[i, e], k[t, e], over=e) - n[i])
-    dq[i, e] = tw.dot(weights * tw.dot(do[i, f], v[t, f], over=f), k[t, e], over=t)
-
-
-@tw.kernel
-def converted(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K", tw.i8], y: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[j, k].to(tw.bf16).T)
-    y[i, j] = acc
 
 
 ATTENTION = (cascade_programs.attention, {"B": 1, "H": 2, "Q": 4096, "T": 4096, "E": 64, "F": 64})

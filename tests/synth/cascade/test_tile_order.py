@@ -1,10 +1,10 @@
 """Orders of tiles whose walks have different lengths: no order that leaves a CTA more than the plain one does."""
 
 import pytest
-from cascade_programs import attention, causal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import lower
+from tests.lower.cascade_programs import attention, causal
+from tests.lower.lowered_programs import lower
 
 from tilewright.ir.cascade import RASTER_GROUP, Line, WalkRange, walked_part
 from tilewright.ir.tile.order import matrix_of, place_in_order, taken

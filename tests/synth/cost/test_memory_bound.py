@@ -10,7 +10,7 @@ from tests.synth.walked_products import decided, decided_product, is_swapped, ti
 
 from tilewright.frontends.tile import language as tw
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.synth.cost.memory_bound import meetings_inside, memory_cycles
+from tilewright.synth.cost.memory_bound import meeting_cycles, meetings_inside, with_meetings
 from tilewright.synth.tile.shape import TileQuestion
 from tilewright.targets import target
 
@@ -40,8 +40,10 @@ def test_meetings_are_those_of_the_chunks_themselves(row_bytes: int, chunks: lis
 
 def test_whole_lines_cost_their_bytes_and_shared_ones_more() -> None:
     question = TileQuestion((512, 4096, 128), 2, 2, (False, True), batch=32)
-    in_rows = memory_cycles(question, (), HOPPER)
-    whole, of_sectors, split = (memory_cycles(question, (chunk_bytes,), HOPPER) for chunk_bytes in (128, 32, 80))
+    in_rows, whole, of_sectors, split = (
+        with_meetings(question, meeting_cycles(question, chunk_bytes, HOPPER), HOPPER)
+        for chunk_bytes in ((), (128,), (32,), (80,))
+    )
     assert in_rows == whole < of_sectors < split
     moved = 32 * 2 * ((512 + 4096) * 128 + 512 * 4096)
     ideal = moved * HOPPER.limit("device.clock_hertz") / HOPPER.limit("device.dram_bytes_per_second")

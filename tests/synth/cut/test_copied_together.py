@@ -51,6 +51,7 @@ def test_what_computes_or_reads_the_others_copy_is_not_joined() -> None:
     assert copied_together(once, again) is None, "the second copies the first one's copy"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("strides", [{}, {"b": (1, 193)}, {"a": (1, 131), "b": (1, 193)}])
 def test_a_product_of_two_unmapped_arrays_is_two_kernels(strides: dict[str, tuple[int, int]]) -> None:
     dims = {"M": 131, "N": 133, "K": 193}

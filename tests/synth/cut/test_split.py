@@ -3,11 +3,10 @@
 # pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
 """An axis in parts: what each part's program stores, what combines it, and what refutes a wrong combination."""
 
-import math
-
 import pytest
 from examples.fused import attention, causal_attention, grouped_heads
 from tests.synth.cut.cut_programs import softmax_of_product, sums_both_ways, traced
+from tests.synth.cut.split_programs import largest_and_logsumexp, sum_of_rows
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.base.error import TilewrightError
@@ -19,20 +18,6 @@ from tilewright.ir.tile.facts import buffers, loops, reductions, the_program
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.split import in_parts, splits
-
-
-@tw.kernel
-def sum_of_rows(x: tw.Tensor["M", "N"], y: tw.Tensor["M", tw.f32]):
-    i, j = tw.axes("M N")
-    y[i] = tw.sum(x[i, j], over=j)
-
-
-@tw.kernel
-def largest_and_logsumexp(x: tw.Tensor["M", "N"], y: tw.Tensor["M", tw.f32], z: tw.Tensor["M", tw.f32]):
-    i, j = tw.axes("M N")
-    masked = tw.where(j < i + 1, x[i, j] * 0.5, -math.inf)
-    y[i] = tw.max(masked, over=j)
-    z[i] = tw.logsumexp(masked, over=j)
 
 
 @tw.kernel

@@ -1,6 +1,6 @@
 """Which slots the CTAs of a cluster can share."""
 
-from tests.synth.test_decide import decided, matmul
+from tests.synth.decided_products import decided, matmul
 from tests.synth.walked_products import column_operand, major_of
 
 from tilewright.synth.tile.wanted import Wanted

@@ -1,7 +1,7 @@
 """How clusters that share loads take their tiles."""
 
 import pytest
-from tests.synth.test_decide import decided, matmul
+from tests.synth.decided_products import decided, matmul
 
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by_clusters

@@ -2,7 +2,7 @@
 """When consumers may take tiles in turn, what memory that takes, and which tile is chosen in which orientation."""
 
 import pytest
-from tests.synth.test_decide import decided, matmul
+from tests.synth.decided_products import decided, matmul
 from tests.synth.walked_products import is_swapped, ring_slots, slot_along, tile_of
 
 from tilewright.base.element import Element

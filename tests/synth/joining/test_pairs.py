@@ -1,7 +1,7 @@
 """Axes that can be joined, and what is in the way of others."""
 
 import pytest
-from grouped_programs import attention, batched_product, no_mask, numbered
+from tests.synth.joining.grouped_programs import attention, batched_product, no_mask, numbered
 
 import tilewright as tw
 from tilewright.base.element import Element

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from grouped_programs import MASKS, attention, batched_product, viewed
+from tests.synth.joining.grouped_programs import MASKS, attention, batched_product, viewed
 
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import DTYPES, evaluate

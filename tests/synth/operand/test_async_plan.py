@@ -44,7 +44,7 @@ def test_stores_are_groups_that_take_turns_in_their_slots():
     found = decisions.boxed("c")
     assert found is not None
     _, plan = found
-    assert (plan.mechanism, plan.stages, plan.pending) == ("bulk groups", decisions.staging_slots, plan.stages - 1)
+    assert (plan.stages, plan.pending) == (decisions.staging_slots, plan.stages - 1)
     # Before a slot is written again the newer groups may go on; before the CTA ends, every slot has been read.
     *between, last = [op for op in kernel_of(program).walk() if isinstance(op, ac.BulkWaitOp) and op.read.data]
     assert {op.pending.data for op in between} == {plan.pending}

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 from tests.synth.graphs import attention_body, gated_body, gemm_body, random_graph
 
+from tilewright.base.error import TilewrightError
 from tilewright.solve.marked_graph import Arc
 from tilewright.solve.modulo_problem import ModuloProblem, ModuloSolution, Operation, Precedence, arcs_of, bounds
 from tilewright.synth.schedule.loop_tasks import task_graph
 from tilewright.synth.schedule.modulo_heuristic import fits_registers, heuristic
-from tilewright.synth.schedule.schedules import deadlocked_tasks, problem_of
+from tilewright.synth.schedule.schedules import live, problem_of
 from tilewright.targets import target
 
 TARGET = target("sm_90a")
@@ -36,10 +37,12 @@ def holds(problem: ModuloProblem, solution: ModuloSolution) -> bool:
 @pytest.mark.parametrize("seed", range(60))
 def test_what_is_found_holds(seed: int) -> None:
     graph = random_graph(seed, count=4 + seed % 6)
-    if not deadlocked_tasks(graph):
-        problem = problem_of(graph)
-        found = heuristic(problem)
-        assert found is None or (holds(problem, found) and found.interval >= bounds(problem)[0].interval)
+    try:
+        problem = problem_of(live(graph))
+    except TilewrightError:
+        return  # tasks that wait for one another: no schedule exists
+    found = heuristic(problem)
+    assert found is None or (holds(problem, found) and found.interval >= bounds(problem)[0].interval)
 
 
 def test_most_random_graphs_have_one() -> None:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from tests.synth.streaming.programs import attention, attention_of_logsumexp, logsumexp, rows, softmax, softmin
-from tests.synth.streaming.test_streamed import inputs
+from tests.synth.streaming.streamed_inputs import inputs
 from tests.synth.streaming.tracing import exp, log
 
 from tilewright.frontends.tile.reference import evaluate

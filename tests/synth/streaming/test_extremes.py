@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.synth.streaming.test_streamed import inputs
+from tests.synth.streaming.streamed_inputs import inputs
 from tests.synth.streaming.tracing import Program, exp, neg, rsqrt, sigmoid, unary
 
 from tilewright.frontends.tile.reference import evaluate

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.synth.streaming.test_streamed import inputs
+from tests.synth.streaming.streamed_inputs import inputs
 
 import tilewright as tw
 from tilewright.base.element import Element

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.synth.streaming.test_streamed import inputs
+from tests.synth.streaming.streamed_inputs import inputs
 from tests.synth.streaming.tracing import INFINITY, Program
 
 from tilewright.base.element import Element

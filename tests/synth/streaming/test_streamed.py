@@ -5,24 +5,14 @@ from io import StringIO
 import numpy as np
 import pytest
 from tests.synth.streaming.programs import PROGRAMS
+from tests.synth.streaming.streamed_inputs import inputs
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tilewright.frontends.tile.reference import DTYPES, evaluate
+from tilewright.frontends.tile.reference import evaluate
 from tilewright.ir import context
-from tilewright.ir.tile.facts import buffers, grid_axes, loops, the_program
+from tilewright.ir.tile.facts import grid_axes, loops, the_program
 from tilewright.synth.streaming import streamed
-
-
-def inputs(module, seed=0):
-    generator = np.random.default_rng(seed)
-    return {
-        each.name: generator.integers(0, 7, each.shape).astype(DTYPES[each.element])
-        if each.name in ("label", "lengths", "keep")
-        else generator.normal(0, 2, each.shape).astype(DTYPES[each.element])
-        for each in buffers(the_program(module))
-        if each.role == "input"
-    }
 
 
 @pytest.fixture(scope="module")

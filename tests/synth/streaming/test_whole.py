@@ -14,7 +14,7 @@ from tilewright.synth.streaming import streamed
 from tilewright.synth.streaming.whole import in_one_tile
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
-from cascade_programs import PROGRAMS, dims_of
+from tests.lower.cascade_programs import PROGRAMS, dims_of
 
 
 @pytest.mark.sample(4)

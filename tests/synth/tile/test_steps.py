@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.end_to_end.test_walked_products import batched
+from tests.end_to_end.walked_programs import batched
 from tests.synth.walked_products import decided_product, is_swapped
 
 import tilewright.frontends.tile.language as tw

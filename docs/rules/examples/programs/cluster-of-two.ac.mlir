@@ -68,7 +68,7 @@ builtin.module {
         }
         %retired_1, %settled = ac.wgmma.wait reading(%reading_1) accumulator(%inflight_1) [pending = 0] -> retired !ac.phase<ab, retired>, settled !ac.acc<m = 64, n = 128>
         ac.mbarrier.arrive %retired_1 [peers = 2]
-        %values = ac.map accumulator(%settled) (%x) -> !ac.fragment<m = 64, n = 128, mn, bf16> {
+        %values = ac.fragment.map inputs(%settled) [deferred = 1] (%x) -> !ac.fragment<m = 64, n = 128, mn, bf16> {
           %x_1 = ac.round to bf16 %x
           ac.yield %x_1
         }

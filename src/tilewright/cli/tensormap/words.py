@@ -18,7 +18,6 @@ _FLAGS = {"mode": "--wide-mode"}
 _DEFAULTS: dict[str, object] = {
     "interleave": "none", "swizzle": "none", "l2_promotion": "none", "oob_fill": "zero", "address": 0,
 }  # fmt: skip
-_LISTED = ("dims", "strides", "box", "element_strides", "lower_corner", "upper_corner")
 
 
 def plain(value: object) -> object:

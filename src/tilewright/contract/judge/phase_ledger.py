@@ -2,7 +2,7 @@
 
 The machine's run shows one order. What makes it stand for all orders, barrier by barrier:
 
-- every use is ordered after init (and, from a peer CTA, after the fence that publishes it);
+- every use is ordered after init (`initialised`);
 - every arrival and every copy that counts in phase p knows that phase p-1 has ended, so it can't count earlier;
 - phase p cannot end without all its contributions, since arrivals equal the count and bytes expected equal bytes
   completed, and every bare expect_tx, and every arrival that is added to the count, is followed by an arrival of the
@@ -23,6 +23,7 @@ from __future__ import annotations
 from tilewright.base.diagnostic import Level
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
+from tilewright.contract.judge.initialised import check_init, used
 from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.run_state import (
     Arrivals,
@@ -134,7 +135,7 @@ def taken_as_data(
 
 def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate, findings: RunFindings) -> None:
     """mbarrier.inval: must follow every other use."""
-    barrier = _used(cluster, warp, event, findings)
+    barrier = used(cluster, warp, event, findings)
     if barrier is None:
         return
     unordered = [use for use in barrier.users.values() if not use.known_to(warp.order)]
@@ -458,7 +459,7 @@ def wait(
     signed: Interpretation = Level.ERROR,
 ) -> None:
     """A wait that succeeded: acquires what the phase published. signed: how grave a parity of -1 is."""
-    barrier = _used(cluster, warp, event, findings)
+    barrier = used(cluster, warp, event, findings)
     if barrier is None:
         return
     if event.parity == SIGNED_ODD and signed is not None:
@@ -487,7 +488,7 @@ def wait(
 def peek(cluster: ClusterState, warp: WarpState, event: BarrierPeek, findings: RunFindings) -> None:
     """A try that may succeed or fail. Its phase must be clear, as a wait's must; it acquires nothing here, since the
     wait that its success would spare is made."""
-    barrier = _used(cluster, warp, event, findings)
+    barrier = used(cluster, warp, event, findings)
     if barrier is not None:
         _check_older_phase(barrier, warp, event, findings)
         _follow(warp)
@@ -578,154 +579,11 @@ def report_after_exit(
     )
 
 
-def check_init(
-    cluster: ClusterState,
-    barrier: BarrierState,
-    clock: VectorClock,
-    user: WarpState,
-    span: Span,
-    findings: RunFindings,
-    engine: Level | None = None,
-) -> None:
-    """Is the init visible to a use by `user` (or an engine that works for it) that knows `clock`?
-
-    engine: set if an engine of the barrier's own CTA is to signal it; how grave it is that no fence comes before.
-    Within the CTA a fence.proxy.async by who initialised does as well.
-    """
-    if barrier.release_track < 0:
-        known = cluster.tracks.known(("init", barrier.init.track))
-        barrier.release_track = -1 if known is None else known
-    if barrier.is_released_to(clock):
-        return
-    for init in (barrier.init, *barrier.repeats.values()):
-        _check_one_init(cluster, barrier, init, clock, user, span, findings, engine)
-
-
-def _check_one_init(
-    cluster: ClusterState, barrier: BarrierState, init: Mark, clock: VectorClock, user: WarpState, span: Span,
-    findings: RunFindings, engine: Level | None,
-) -> None:  # fmt: skip
-    """The same of one of the inits of a barrier."""
-    if cluster.at(clock, ("init", init.track)) >= init.epoch:
-        return
-    remote = user.actor.cta != barrier.cta
-    who = name_of(user.actor)
-    if not init.known_to(clock):
-        heard = cluster.at(cluster.out_of_scope.believed(clock), ("init", init.track)) >= init.epoch
-        findings.report(
-            "MB104",
-            f"{who} may use {barrier} before it is initialised",
-            span,
-            init.span,
-            _steps(
-                f"{who} reaches {span} before {name_of(init.actor)} reaches {init.span}: nothing orders them",
-                f"{who} uses 8 bytes that hold no mbarrier",
-                f"{name_of(init.actor)} initialises them",
-            ),
-            findings.narrow_release if heard else Level.ERROR,
-        )
-    elif remote:
-        findings.report(
-            "MB105",
-            f"{who} uses {barrier}, whose init no fence.mbarrier_init publishes to the cluster",
-            span,
-            init.span,
-            _steps(
-                f"{name_of(init.actor)} initialises {barrier} ({init.span}) and synchronizes, without a fence",
-                f"{who} uses the barrier ({span}), possibly before the init has reached the cluster",
-            ),
-            level=findings.released_init,
-            contested="released_init",
-        )
-    elif engine is not None and not _proxy_fenced(cluster, init, clock):
-        findings.report(
-            "MB105",
-            f"a copy of {who} signals {barrier}, whose init no fence makes visible to the copy engine",
-            span,
-            init.span,
-            _steps(
-                f"{name_of(init.actor)} initialises {barrier} ({init.span}) through the generic proxy, without a fence",
-                f"{who} issues a copy ({span})",
-                "the copy engine signals the barrier through the async proxy, possibly before it sees the init",
-            ),
-            level=engine,
-            contested="fenced_init",
-        )
-
-
-def _proxy_fenced(cluster: ClusterState, init: Mark, clock: VectorClock) -> bool:
-    """Does `clock` know a fence.proxy.async after an init, by its warp? Which lane is not asked: an init names none."""
-    access = cluster.warp(init.actor).access_track
-    if clock.at(cluster.fence_track("shared", access)) >= init.epoch:
-        return True
-    keys = [("fence", "shared", access, lane) for lane in range(32)]
-    return any(cluster.at(clock, key) >= init.epoch for key in keys)
-
-
-def _used(
-    cluster: ClusterState,
-    warp: WarpState,
-    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierPeek | BarrierInvalidate,
-    findings: RunFindings,
-) -> BarrierState | None:
-    """The barrier that a warp uses now, its newest user; None if there is none."""
-    barrier = cluster.barrier_at(event.cta, event.address)
-    if barrier is None:
-        findings.report(
-            "MB101",
-            f"{name_of(warp.actor)} uses +{event.address:#x} of CTA {event.cta}, which holds no live mbarrier",
-            event.span,
-        )
-        return None
-    track = warp.track
-    if track == barrier.init.track:
-        _check_lanes_of_init(warp, barrier, event, findings)
-    if track not in barrier.informed:
-        check_init(cluster, barrier, warp.clock, warp, event.span, findings)
-        if barrier.is_released_to(warp.clock):
-            barrier.informed.add(track)
-    barrier.users[track] = Mark(warp.actor, track, warp.epoch, event.span)
-    return barrier
-
-
-def _check_lanes_of_init(
-    warp: WarpState,
-    barrier: BarrierState,
-    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierPeek | BarrierInvalidate,
-    findings: RunFindings,
-) -> None:
-    """Do the lanes of the warp that use a barrier now know that another one of them has initialised it? Not asked of
-    those that expect bytes or invalidate, nor where several lanes initialised."""
-    level, init = findings.lanes_in_step, barrier.init
-    if (
-        level is None
-        or not isinstance(event, BarrierArrive | BarrierWait | BarrierPeek)
-        or len(barrier.initialisers) != 1
-    ):
-        return
-    ((_, lane),) = barrier.initialisers
-    if lane_order.lanes_know_init(warp, lane, init.epoch, event.lanes):
-        return
-    who = name_of(warp.actor)
-    findings.report(
-        "NB106",
-        f"a lane of {who} uses {barrier}, which another lane initialises, with no bar.warp.sync between",
-        event.span,
-        init.span,
-        (
-            f"one lane of {who} has not come to {init.span}",
-            f"nothing makes the lanes wait for each other before {event.span}",
-            f"another lane uses 8 bytes that hold no mbarrier ({event.span})",
-        ),
-        level,
-    )
-
-
 def _signalled(
     cluster: ClusterState, warp: WarpState, event: BarrierArrive | BarrierExpect, findings: RunFindings
 ) -> BarrierState | None:
     """The same where the use is one that a phase counts."""
-    barrier = _used(cluster, warp, event, findings)
+    barrier = used(cluster, warp, event, findings)
     if barrier is not None:
         signal = barrier.signals[warp.track] = Signal(barrier.users[warp.track], event.phase)
         if warp.actor.cta != barrier.cta:

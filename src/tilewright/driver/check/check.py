@@ -226,6 +226,7 @@ def _chosen_kernels(
         launch = launch.with_shape(options.shape)
         kernel = launch.kernel(module, file)
         require_shape(kernel, options.shape)  # before what the file says: the option is at fault
+        _require_limits(module, kernel, GivenShape(launch.block, launch.cluster, launch.grid))
         return [(kernel, _known_launch(module, kernel, launch.partial(kernel)))]
     if not module.kernels:
         raise TilewrightError(f"{file} has no kernel", remedy="give a text with a .entry")
@@ -234,8 +235,8 @@ def _chosen_kernels(
         chosen = [LaunchFile("--entry", entry, None, None, None, None, None, ()).kernel(module, file)]
     given = _launches_by_kernel(module, file, options)
     for kernel in chosen:
-        _require_threads(module, kernel)
         require_shape(kernel, options.shape)
+        _require_limits(module, kernel, options.shape)
     return [
         (
             kernel,
@@ -254,19 +255,25 @@ def _nothing_given(kernel: Kernel, file: str, options: CheckOptions) -> PartialL
     return PartialLaunch(options.shape, options.dynamic_smem_bytes, names=names[: len(kernel.parameters)])
 
 
-def _require_threads(module: Module, kernel: Kernel) -> None:
-    """Raises TilewrightError where the kernel asks for blocks that its target does not have."""
-    required = kernel.directives.get("reqntid") or ()
+def _require_limits(module: Module, kernel: Kernel, shape: GivenShape) -> None:
+    """Raises TilewrightError where a launch of that shape asks for blocks or clusters that the target does not have."""
     try:
-        most = model_of(module).limit("cta.threads_max")
+        model = model_of(module)
+        most_threads, most_ctas = model.limit("cta.threads_max"), model.limit("cluster.ctas_max")
     except TilewrightError:
         return  # a target without a table leaves the kernel unknown
-    if prod(required) > most:
-        raise TilewrightError(
-            f".reqntid of {kernel.name} asks for {prod(required):,} threads; a block has at most {most:,}",
-            span=kernel.span,
-            remedy="correct .reqntid",
-        )
+    for given, directive, most, what in (
+        (shape.block, "reqntid", most_threads, "threads; a block"),
+        (shape.cluster, "reqnctapercluster", most_ctas, "CTAs; a cluster"),
+    ):
+        asked = prod(given or kernel.directives.get(directive) or ())
+        if asked > most:
+            named = "the launch" if given else f".{directive}"
+            raise TilewrightError(
+                f"{named} of {kernel.name} asks for {asked:,} {what} has at most {most:,}",
+                span=kernel.span,
+                remedy=f"correct {'what is given of the launch' if given else named}",
+            )
 
 
 def _launches_by_kernel(module: Module, file: str, options: CheckOptions) -> dict[str, LaunchFile]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from operator import index
+from typing import Any, cast
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
@@ -153,7 +154,7 @@ def _rows(
         view = view_array(array, name=name)
     except UnsupportedElement as error:
         raise TilewrightError(f"{error.message}, which is not normalized", remedy="convert it to bf16") from None
-    last = tuple(int(extent) for extent in normalized_shape)
+    last = _extents(normalized_shape)
     if not last or view.shape[len(view.shape) - len(last) :] != last or 0 in last:
         raise TilewrightError(
             f"{name} has shape {view.shape} and normalized_shape is {last}",
@@ -168,9 +169,20 @@ def _rows(
     return array.reshape((math.prod(view.shape) // length, length)), view
 
 
+def _extents(normalized_shape: object) -> tuple[int, ...]:
+    """Raises TilewrightError for what is no sequence of integers, such as a weight in its place."""
+    try:
+        return tuple(index(extent) for extent in cast("Sequence[Any]", normalized_shape))
+    except TypeError:
+        raise TilewrightError(
+            f"normalized_shape is {type(normalized_shape).__name__}; it is the extents of the axes that are normalized",
+            remedy="pass x.shape[-1:] for it, and a weight after it or as weight=",
+        ) from None
+
+
 def _flat(array: Any, name: str, normalized_shape: Sequence[int]) -> tuple[Any, Element]:
     """A weight or a bias as one row, and its element. Raises TilewrightError for another shape."""
-    view, wanted = view_array(array, name=name), tuple(int(extent) for extent in normalized_shape)
+    view, wanted = view_array(array, name=name), _extents(normalized_shape)
     if view.shape != wanted:
         raise TilewrightError(f"{name} has shape {view.shape}; it should be {wanted}", remedy="pass one of that shape")
     return array.reshape((math.prod(wanted),)), view.element

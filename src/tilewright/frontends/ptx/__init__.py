@@ -1,5 +1,1 @@
-"""PTX text to values: `reader.read`, the values of `ast`, and `source_of` for findings."""
-
-from tilewright.frontends.ptx.source import source_of
-
-__all__ = ["source_of"]
+"""PTX text to values: `reader.read`, the values of `ast`, and `source.source_map` for findings."""

@@ -127,20 +127,6 @@ def source_stack(maps: Iterable[SourceMap], span: Span) -> tuple[PlacedLine, ...
     return ()
 
 
-def source_of(module: Module, code: Kernel | Function, span: Span) -> tuple[str, int, int] | None:
-    """File, line and column of the source, for the place `span` in the PTX text of `code`'s body.
-
-    None if no `.loc` is in force there, if it says line 0 (a compiler's own code), or if its file has no name. Code
-    that was inlined answers with the line of the inlined function; `SourceMap.stack` has its callers too.
-    """
-    at = _in_force(code, span)
-    if at is None:
-        return None
-    location = code.locations[at]
-    name = module.files.get(location.file)
-    return (name, location.line, location.column) if name is not None and location.line else None
-
-
 def _in_force(code: Kernel | Function, span: Span) -> int | None:
     """The index of the `.loc` that is in force at a place."""
     index = bisect_right(code.body or (), (span.line, span.column), key=_place) - 1

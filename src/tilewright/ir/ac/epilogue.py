@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -17,14 +16,12 @@ from xdsl.irdl import (
     opt_prop_def,
     opt_result_def,
     prop_def,
-    region_def,
     result_def,
     var_operand_def,
 )
 
 from tilewright.ir.ac.format import AcOperation
 from tilewright.ir.ac.types import (
-    AccumulatorType,
     DescriptorType,
     FragmentType,
     GlobalType,
@@ -58,19 +55,6 @@ class FragmentLoadOp(AcOperation):
     column = operand_def(IndexType)
     through = var_operand_def()
     result = result_def(FragmentType)
-
-
-@irdl_op_definition
-class MapOp(AcOperation):
-    """Elementwise: the region computes one float32 from the accumulator's element and the fragments' elements."""
-
-    name = "ac.map"
-    ARGUMENT: ClassVar[Attribute] = ScalarType()
-    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("x",)
-    accumulator = operand_def(AccumulatorType)
-    fragments = var_operand_def(FragmentType)
-    result = result_def(FragmentType)
-    body = region_def("single_block")
 
 
 @irdl_op_definition

@@ -40,7 +40,6 @@ from tilewright.targets import target as target_by_name
 Integers = NDArray[np.int64]
 _ROWS_AT_ONCE = 1 << 15
 _HIGHEST = 1 << 31
-_SCALAR_NAMES = {4: "b32", 8: "b64", 16: "b128"}
 
 
 def wavefronts(
@@ -198,39 +197,3 @@ def _busiest(units: NDArray[np.integer], places: int) -> Integers:
     )
     asked = np.bincount(bins[first], minlength=accesses * groups * places)
     return asked.reshape(accesses, groups, places).max(axis=2).sum(axis=1, dtype=np.int64)
-
-
-def load_wavefronts(addresses: Sequence[int], lane_bytes: int, target: Target) -> int:
-    """Wavefronts of one `ld.shared` of `lane_bytes` (4, 8 or 16) by each lane, at these byte addresses, lane 0 first.
-
-    Raises TilewrightError for another width, a misaligned address or a number of lanes that is no warp.
-    """
-    return _scalar("ld", addresses, lane_bytes, target)
-
-
-def store_wavefronts(addresses: Sequence[int], lane_bytes: int, target: Target) -> int:
-    """Wavefronts of one `st.shared` of `lane_bytes` (4, 8 or 16) by each lane, at these byte addresses, lane 0 first.
-
-    Raises TilewrightError as `load_wavefronts` does.
-    """
-    return _scalar("st", addresses, lane_bytes, target)
-
-
-def matrix_wavefronts(row_addresses: Sequence[int], target: Target) -> int:
-    """Wavefronts of one `ldmatrix` or `stmatrix`, transposed or not, of 1, 2 or 4 matrices: 8 row addresses for each.
-
-    Raises TilewrightError for another number of rows or a row that is not aligned to its 16 bytes.
-    """
-    rows, lanes = target.limit("matrix_access.rows"), target.limit("warp.threads")
-    if len(row_addresses) not in (rows, 2 * rows, 4 * rows):
-        raise TilewrightError(f"{len(row_addresses)} row addresses; ldmatrix and stmatrix take {rows} for each matrix")
-    padded = [*row_addresses, *[0] * (lanes - len(row_addresses))]
-    return int(wavefronts(f"ldmatrix.x{len(row_addresses) // rows}", [padded], target)[0])
-
-
-def _scalar(operation: str, addresses: Sequence[int], lane_bytes: int, target: Target) -> int:
-    if lane_bytes not in _SCALAR_NAMES:
-        raise TilewrightError(f"no model of accesses of {lane_bytes} bytes a lane")
-    if len(addresses) != target.limit("warp.threads"):
-        raise TilewrightError(f"{len(addresses)} addresses for a warp of {target.limit('warp.threads')} lanes")
-    return int(wavefronts(f"{operation}.shared.{_SCALAR_NAMES[lane_bytes]}", [list(addresses)], target)[0])

@@ -1,10 +1,9 @@
 """Under which sizes is something legal? A condition on named sizes that a program can ask before it launches.
 
 A guard is a conjunction: what was assumed of the sizes (their declared ranges and divisibility, and conditions given
-with them), and the conditions that remain. It is evaluated in Python, and written as Python; `fits_in` says whether a
-program may compute an expression of the sizes in 64 bits.
+with them), and the conditions that remain. It is evaluated in Python, and written as Python.
 
-Checked by tests/legal/symbolic/test_guard.py and tests/lower/ptx/test_map_patch.py.
+Checked by tests/legal/symbolic/test_guard.py.
 """
 
 from __future__ import annotations
@@ -19,11 +18,7 @@ from tilewright.layout.numbers.condition import (
     every,
     holds,
 )
-from tilewright.layout.numbers.integer_expression import IntegerExpression, atom_fact
-from tilewright.layout.numbers.integer_fact import ANY, IntegerFact, as_fact, meet
-
-INT64 = IntegerFact(-(2**63), 2**63 - 1)
-"""What a signed 64-bit word holds."""
+from tilewright.layout.numbers.integer_fact import IntegerFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +48,3 @@ class Guard:
 
     def __str__(self) -> str:
         return self.text
-
-
-def fits_in(expression: IntegerExpression, facts: Mapping[str, IntegerFact], word: IntegerFact = INT64) -> bool:
-    """Whether every step of computing the expression stays in the word: the sum of magnitudes does."""
-    match expression.terms:
-        case (((str() as name,), 1),):
-            # no step at all: the size is there already
-            return meet(facts.get(name, ANY), word) == facts.get(name, ANY)
-        case _:
-            pass
-    total = as_fact(0)
-    for monomial, coefficient in expression.terms:
-        product = as_fact(abs(coefficient))
-        for atom in monomial:
-            if not isinstance(atom, str) and not (
-                fits_in(atom.dividend, facts, word) and fits_in(atom.divisor, facts, word)
-            ):
-                return False
-            product = product * _magnitude(atom_fact(atom, facts))
-        total = total + product
-    return total.high is not None and word.high is not None and total.high <= word.high
-
-
-def _magnitude(fact: IntegerFact) -> IntegerFact:
-    # at least 1, so that a factor that may be zero does not hide the size of the steps before it
-    if fact.low is None or fact.high is None:
-        return ANY
-    return as_fact(max(abs(fact.low), abs(fact.high), 1))

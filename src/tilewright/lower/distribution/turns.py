@@ -32,7 +32,6 @@ from tilewright.lower.ptx.places import CursorPlace, RingPlace
 from tilewright.lower.ptx.rings import ring_stages
 from tilewright.lower.ptx.run_time import CLUSTERS
 
-UNITS = 2
 LEAST_SLOTS = 2
 """Of a tile: by the end of the first product, for which the second is waited for, every warp has taken its turn."""
 TURNS = StringAttr("turns")

@@ -26,7 +26,6 @@ from tilewright.lower.exchange.words import Ready, linear_bytes
 from tilewright.lower.ptx.ac_to_ptx import ptx_version
 from tilewright.lower.ptx.emit import Text
 
-_LANE_BITS = 5
 _ALIGN_BYTES = 128
 _MOST_REGISTERS, _REGISTERS = 255, 1 << 16
 """Of a thread, and of a multiprocessor (CUDA C++ Programming Guide, compute capabilities)."""

@@ -31,26 +31,11 @@ from tilewright.lower.ptx.places import (
     FragmentPlace,
     GlobalPlace,
     LoadedFragmentPlace,
-    MappedFragmentPlace,
     Places,
-    ScalarPlace,
 )
 from tilewright.lower.ptx.scalar import widened_pair
-from tilewright.lower.ptx.scalar_region import lower_scalar_op, scalar_register
 
 _SWIZZLE_MASK = {"128B": 0x70, "64B": 0x30, "32B": 0x10, "none": 0}
-
-
-def lower_map(places: Places, op: ac.MapOp) -> MappedFragmentPlace:
-    """Put the elementwise work off to whoever stores the fragment."""
-    accumulator = places[op.accumulator]
-    assert isinstance(accumulator, AccumulatorPlace) and isinstance(op.result.type, ac.FragmentType)
-    block = op.body.block
-    *body, end = block.ops
-    assert isinstance(end, ac.YieldOp), "a map's region yields its result"
-    return MappedFragmentPlace(
-        accumulator, op.result.type.element.data, tuple(op.fragments), tuple(block.args), tuple(body), end.values[0],
-    )  # fmt: skip
 
 
 def parts_of(accumulator: AccumulatorPlace, columns: int) -> list[AccumulatorPlace]:
@@ -186,14 +171,12 @@ def _vector_values(
 
 
 _NUMBER_BYTES = 4
-StoredPlace = MappedFragmentPlace | DeferredFragmentPlace | FragmentPlace
+StoredPlace = DeferredFragmentPlace | FragmentPlace
 """What may be stored: computed where that is done, or in registers."""
 
 
 def fragment_value(places: Places, lanes: Lanes, fragment: StoredPlace, block: int, value: int) -> str:
     """One element of a fragment over "mn", as float32."""
-    if isinstance(fragment, MappedFragmentPlace):
-        return _mapped_value(places, lanes, fragment, block, value)
     if isinstance(fragment, DeferredFragmentPlace):
         return fragment.number(block, value)
     if fragment.is_packed:
@@ -207,21 +190,6 @@ def _fragment_pair(places: Places, lanes: Lanes, fragment: StoredPlace, block: i
         return fragment.blocks[block][value >> 1]
     low, high = (fragment_value(places, lanes, fragment, block, value + odd) for odd in (0, 1))
     return lanes.text.into("b32", f"cvt.rn.{fragment.element}x2.f32", high, low)
-
-
-def _mapped_value(places: Places, lanes: Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:
-    """Evaluate the map's region for one accumulator element."""
-    first, *rest = fragment.arguments
-    scalars: Places = {first: ScalarPlace(fragment.accumulator.blocks[block][value])}
-    for number, (argument, operand) in enumerate(zip(rest, fragment.fragments, strict=True)):
-        loaded = places[operand]
-        assert isinstance(loaded, LoadedFragmentPlace)
-        register = load_element(lanes, loaded, number, row_of(value, block), column_of(value))
-        scalars[argument] = ScalarPlace(register)
-    for op in fragment.body:
-        if not lower_scalar_op(lanes.text, scalars, op):
-            raise AssertionError(f"{op.name} cannot stand in a map's region")
-    return scalar_register(scalars, fragment.result)
 
 
 def lower_stage_write(

@@ -46,7 +46,6 @@ from tilewright.lower.ptx.places import (
     FragmentPlace,
     IndexPlace,
     LoadedFragmentPlace,
-    MappedFragmentPlace,
     Place,
     Places,
     ScalarPlace,
@@ -116,7 +115,7 @@ class _Region:
                 return ScalarPlace(source.blocks[block][number])
             case FragmentPlace() if source.axes == "m":
                 return ScalarPlace(source.blocks[block][(number >> 1) & 1])
-            case FragmentPlace() | MappedFragmentPlace():
+            case FragmentPlace():
                 return ScalarPlace(fragment_value(self.lowering.places, lanes, source, block, number))
             case LoadedFragmentPlace():
                 return ScalarPlace(load_element(lanes, source, 0, row, column))
@@ -296,8 +295,6 @@ def _accumulators(source: Place) -> tuple[AccumulatorPlace, ...]:
     match source:
         case AccumulatorPlace():
             return (source,)
-        case MappedFragmentPlace():
-            return (source.accumulator,)
         case _:
             return ()
 

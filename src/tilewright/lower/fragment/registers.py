@@ -46,8 +46,6 @@ from tilewright.lower.ptx.scalar import emit_scalar
 _BLOCK_ROWS = 64
 _REGISTERS = 4
 """Of A for each step of 16 columns."""
-_LEAST_COLUMNS = 8
-"""Of which a thread has a value of each of its rows."""
 _CHAINS = 4
 """Folds of a row that go on beside one another in a thread."""
 _QUAD = (1, 2)

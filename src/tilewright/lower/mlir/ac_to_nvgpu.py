@@ -28,7 +28,7 @@ from tilewright.ir.tier import UNITS
 from tilewright.lower.distribution.raster import order_of
 from tilewright.lower.mlir.declarations import write_declarations, write_fixed
 from tilewright.lower.mlir.elements import write_fragment_load, write_global_store, write_stage_write
-from tilewright.lower.mlir.fragment_map import write_fragment_map, write_map, write_parts
+from tilewright.lower.mlir.fragment_map import write_fragment_map, write_parts
 from tilewright.lower.mlir.points import write_affine, write_elementwise
 from tilewright.lower.mlir.protocol import (
     write_advance,
@@ -379,8 +379,6 @@ def _write_epilogue_op(state: Nvgpu, op: Operation) -> None:
     match op:
         case ac.FragmentLoadOp():
             state.held[op.result] = write_fragment_load(state, op)
-        case ac.MapOp():
-            state.held[op.result] = write_map(state, op)
         case FragmentMapOp():
             write_fragment_map(state, op)
         case AccumulatorPartsOp():

@@ -23,15 +23,6 @@ _ROW_VALUES = 4
 """Of a thread in eight columns of a block: two of each of its rows (PTX ISA, wgmma register fragments)."""
 
 
-def write_map(state: Nvgpu, op: ac.MapOp) -> HeldFragment:
-    """A map over the accumulator of one product or of several side by side."""
-    accumulator, kind = state.held[op.accumulator], op.result.type
-    assert isinstance(accumulator, HeldAccumulator) and isinstance(kind, ac.FragmentType)
-    parts = accumulator_parts(accumulator, accumulator.n // kind.n.data)
-    (result,) = _mapped(state, op, op.body.block, [*parts, *(state.held[each] for each in op.fragments)], kind.n.data)
-    return HeldFragment(result, len(accumulator.blocks), kind.n.data, kind.element.data)
-
-
 def write_fragment_map(state: Nvgpu, op: FragmentMapOp) -> None:
     """A map over sums and fragments. What is stored is rounded where it is; what another map takes, here."""
     kinds = [each.type for each in op.outputs]

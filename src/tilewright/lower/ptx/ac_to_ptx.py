@@ -52,7 +52,6 @@ from tilewright.lower.distribution.turns import lower_turn_pass, skip_slots, sta
 from tilewright.lower.fragment.epilogue import (
     load_vector,
     lower_global_store,
-    lower_map,
     lower_row_store,
     lower_stage_write,
 )
@@ -624,10 +623,6 @@ def _lower_fragment_load(lowering: Lowering, op: ac.FragmentLoadOp) -> Place:
     return fragment
 
 
-def _lower_map(lowering: Lowering, op: ac.MapOp) -> Place:
-    return lower_map(lowering.places, op)
-
-
 def _lower_stage_write(lowering: Lowering, op: ac.StageWriteOp) -> Place:
     unit = lowering.index(op.unit)
     lower_stage_write(lowering.text, lowering.places, op, lowering.shared_base, lowering.warpgroup_thread, unit)
@@ -771,7 +766,6 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     SplitPartOp: lower_split_part,
     ac.ClusterReduceOp: lower_cluster_reduce,
     ac.FragmentLoadOp: _placed(_lower_fragment_load),
-    ac.MapOp: _placed(_lower_map),
     ac.StageWriteOp: _placed(_lower_stage_write),
     ac.FenceProxyOp: _placed(_lower_fence_proxy),
     ac.NamedBarrierSyncOp: _lower_named_barrier_sync,

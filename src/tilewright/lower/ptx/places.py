@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,29 +121,6 @@ class LoadedFragmentPlace:
     shared: tuple[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MappedFragmentPlace:
-    """An elementwise function of an accumulator, computed where it is used, so that few values live at a time.
-    fragments: what else it takes an element of. arguments, body, result: of its region, which is asked for each
-    element."""
-
-    accumulator: AccumulatorPlace
-    element: str
-    fragments: tuple[SSAValue, ...]
-    arguments: tuple[SSAValue, ...]
-    body: tuple[Operation, ...]
-    result: SSAValue
-
-    @property
-    def columns(self) -> int:
-        return self.accumulator.n
-
-    @property
-    def row_blocks(self) -> int:
-        """Blocks of 64 rows."""
-        return len(self.accumulator.blocks)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class DeferredFragmentPlace:
     """A fragment over rows and columns whose numbers are computed where they are used. number: emits one, in float32,
@@ -240,7 +217,6 @@ Place = (
     | IndexPlace
     | AccumulatorPlace
     | LoadedFragmentPlace
-    | MappedFragmentPlace
     | DeferredFragmentPlace
     | FragmentPlace
     | ScalesPlace

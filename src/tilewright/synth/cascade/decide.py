@@ -370,6 +370,8 @@ def _decided(
     soon = (*added, *made_anew(program, slots))
     plan = issue_plan(program, axes, brought, cut, soon, consumers=choice.consumers)
     ordered = plan.ordered and wanted.ordered is not False and not target.supports("tensor_memory")
+    if wanted.ordered and not ordered:
+        return "products that are asked to be issued in order, which its consumers do not"
     if ordered and needed + _RUNNING > consumer:
         needed += _RUNNING
         kept += _LEAST_PRODUCER - _PRODUCER

@@ -18,18 +18,9 @@ from tilewright.synth.tile.shape import TileQuestion
 from tilewright.targets import Target
 
 
-def memory_cycles(question: TileQuestion, chunk_bytes: tuple[int, ...], target: Target) -> float:
-    """Cycles of the device's clock for all bytes of a product whose result leaves in chunks of rows of so many bytes.
-
-    question: with extents as the accumulator has them; chunk_bytes: of one row of each chunk of a tile, none where rows
-    do not leave in chunks. Where boxes are turned (`synth.store.turned_store`), a row of the result is a column of
-    these.
-    """
-    return with_meetings(question, meeting_cycles(question, chunk_bytes, target), target)
-
-
 def with_meetings(question: TileQuestion, meetings: float, target: Target) -> float:
-    """`memory_cycles`, of which `meeting_cycles` are known."""
+    """Cycles of the device's clock for all bytes of a product, extents as the accumulator has them. meetings: of
+    `meeting_cycles`."""
     rows, columns, depth = question.extents
     operands = (rows + columns * question.products) * depth * question.element_bytes
     result = rows * columns * question.stored_bytes
@@ -39,7 +30,11 @@ def with_meetings(question: TileQuestion, meetings: float, target: Target) -> fl
 
 
 def meeting_cycles(question: TileQuestion, chunk_bytes: tuple[int, ...], target: Target) -> float:
-    """What lines and sectors of the result cost memory besides, of which two chunks write a part each."""
+    """What lines and sectors of the result cost memory besides, of which two chunks write a part each.
+
+    chunk_bytes: of one row of each chunk of a tile, none where rows do not leave in chunks. Where boxes are turned
+    (`synth.store.turned_store`), a row of the result is a column of these.
+    """
     if not chunk_bytes:
         return 0.0
     rows, columns, _ = question.extents

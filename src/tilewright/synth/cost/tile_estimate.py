@@ -179,11 +179,6 @@ def _cycles_at(work: TileWork, target: Target, clock_share: float, saved: float)
     return known.start_cycles + longer + exposed
 
 
-def tiles_of(question: TileQuestion, shape: TileShape) -> int:
-    """How many tiles of that shape the product has."""
-    return _tiles(_oriented(question, shape), shape)
-
-
 def _tiles(oriented: TileQuestion, shape: TileShape) -> int:
     rows, columns, _ = oriented.extents
     return math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) * oriented.batch

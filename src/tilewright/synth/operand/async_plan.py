@@ -1,4 +1,4 @@
-"""How the stores through each chosen tensor map complete: mechanism, bytes of a box, slots.
+"""How the stores through each chosen tensor map complete: bytes of a box, slots.
 
 A store completes as a bulk group of its own, and its slot may be written again when at most `pending` newer groups are
 unread. The plans are attributes of the program; `lower` waits for what stands in them, and `contract` proves that this
@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from tilewright.ir.decisions import AsyncPlan, StoreDecision
 
-GROUPS = "bulk groups"
-
 
 def plan_store(store: StoreDecision, slots: int, chunks: int) -> AsyncPlan:
     """The store of one staged box; `slots` of them take turns over the `chunks` of a tile."""
-    box_bytes = store.map.tensor_map().box_bytes
     pending = stores_under_way(chunks, slots) - 1
-    return AsyncPlan(store.parameter, "store", GROUPS, box_bytes, 1, 1, box_bytes, slots, pending)
+    return AsyncPlan(store.parameter, store.map.tensor_map().box_bytes, slots, pending)
 
 
 def stores_under_way(chunks: int, slots: int) -> int:
@@ -29,5 +26,5 @@ def stores_under_way(chunks: int, slots: int) -> int:
 
 def plan_words(plan: AsyncPlan) -> str:
     """One line for the report."""
-    boxes = f"{plan.boxes} box{'es' if plan.boxes > 1 else ''} of {plan.box_bytes} bytes"
-    return f"stores of {plan.buffer}: {plan.mechanism}, {boxes}, {plan.stages} slots, {plan.pending} still being read"
+    groups = f"bulk groups, 1 box of {plan.box_bytes} bytes, {plan.stages} slots"
+    return f"stores of {plan.buffer}: {groups}, {plan.pending} still being read"

@@ -88,12 +88,6 @@ def problem_of(graph: TaskGraph) -> ModuloProblem:
     )
 
 
-def deadlocked_tasks(graph: TaskGraph) -> tuple[str, ...]:
-    """Tasks of a cycle without a token, in order, with as many slots as there can be: no schedule exists. Empty where
-    the graph is live."""
-    return _deadlocked(graph, problem_of(graph))
-
-
 def _deadlocked(graph: TaskGraph, problem: ModuloProblem) -> tuple[str, ...]:
     values = set(lifetime_arcs(problem))
     waits = [arc for arc in arcs_of(problem, most_slots(problem)) if arc not in values]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from event_stream import at
-from judged_stream import APART, PEER, W, ends
-from tests.contract.judge.test_strong_accesses import WORD, data, strong
+from tests.contract.event_stream import at
+from tests.contract.judge.strong_words import WORD, data, strong
+from tests.contract.judged_stream import APART, PEER, W, ends
 
 from tilewright.contract.judge.happens_before import HappensBefore
 from tilewright.machine.core import event as ev

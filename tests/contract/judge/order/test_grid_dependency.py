@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from event_stream import at
-from judged_stream import ONE, W, codes, ends, levels, sync
+from tests.contract.event_stream import at
+from tests.contract.judged_stream import ONE, W, codes, ends, levels, sync
 
 from tilewright.base.diagnostic import Level
 from tilewright.contract.rules.interpretations import strict, tolerant

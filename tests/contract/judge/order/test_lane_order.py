@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from event_stream import at
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged_stream import ONE
-from replay_kernels import copy_buffers, copy_launch, copy_text
+from tests.contract.event_stream import at
+from tests.contract.judged_stream import ONE
+from tests.contract.replay_kernels import copy_buffers, copy_launch, copy_text
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.element import Element

@@ -338,7 +338,7 @@ ac.mbarrier.arrive %kept [peers = 1]
 }
 %r = ac.fragment.fold add %y_values
 """
-PUT_OFF = """%put_off = ac.map accumulator(%so_far) (%one) -> !ac.fragment<m = 64, n = 64, mn, f32> {
+PUT_OFF = """%put_off = ac.fragment.map inputs(%so_far) [deferred = 1] (%one) -> !ac.fragment<m = 64, n = 64, mn, f32> {
     ac.yield %one
   }"""
 READ_LATE = "%late = ac.fragment.map inputs(%put_off) (%one) -> F {\n    ac.yield %one\n  }"

@@ -8,7 +8,7 @@ import re
 from functools import cache
 
 import pytest
-from tests.contract.typestate.steps.test_tensor_memory import BLACKWELL, verdict
+from tests.contract.typestate.steps.tensor_memory_programs import BLACKWELL, verdict
 from tests.lower import cascade_programs
 
 from tilewright.base.error import TilewrightError

@@ -7,8 +7,8 @@ was for its fixed twin.
 from functools import cache
 
 import pytest
-from tests.contract.typestate.steps.test_tensor_memory import BLACKWELL, verdict
-from tests.contract.typestate.steps.test_tensor_slots import gated, product
+from tests.contract.typestate.steps.tensor_memory_programs import BLACKWELL, verdict
+from tests.contract.typestate.steps.tensor_slot_programs import gated, product
 
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.driver.compile.compile import elements_of

@@ -5,24 +5,19 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from tests.contract.typestate.steps.tensor_memory_programs import BLACKWELL, Edit, verdict
 from tests.docs.pages import ROOT
 from tests.lower import cascade_programs
 
-from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.typestate.typestate import verify
+from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.walked import walked
-from tilewright.frontends.ac.reader import read_ac
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac.names import name_values
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.targets import target
-
-BLACKWELL = target("sm_100a")
-Edit = tuple[str, str]
 
 SCORES = (
     "%settled, %retired = ac.tensor.wait memory(%tensor_memory) unit(%unit_1) inflight(%inflight) readings(%a_reading)"
@@ -54,14 +49,6 @@ def lowered(kernel: Kernel, dims: tuple[tuple[str, int], ...]) -> str:
 def attention() -> str:
     dims = {"B": 1, "H": 1, "Q": 64, "T": 256, "E": 64, "F": 64}
     return lowered(cascade_programs.attention, tuple(dims.items()))
-
-
-def verdict(text: str, edits: tuple[Edit, ...] = (), on: str = "sm_100a") -> Verdict:
-    for old, new in edits:
-        assert old in text, old
-        text = text.replace(old, new, 1)
-    (kernel,) = read_ac(text, "edited.ac.mlir").kernels
-    return verify(kernel.module, target(on), kernel.place)
 
 
 @pytest.mark.parametrize(

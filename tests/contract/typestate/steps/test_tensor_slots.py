@@ -1,4 +1,3 @@
-# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Slots of a ring in tensor memory: what the generator lowers is proven, each edit is refuted by its rule, at its line.
 
 The program is a product of 128 rows a tile: one thread issues, two units of 64 rows read. Every edit has the program
@@ -8,9 +7,9 @@ as it was for its mended twin.
 from functools import cache
 
 import pytest
-from tests.contract.typestate.steps.test_tensor_memory import BLACKWELL, verdict
+from tests.contract.typestate.steps.tensor_memory_programs import BLACKWELL, verdict
+from tests.contract.typestate.steps.tensor_slot_programs import gated, product
 
-import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.driver.compile.compile import elements_of
@@ -22,22 +21,6 @@ from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
-
-
-@tw.kernel
-def product(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
-    i, j, k = tw.axes("M N K")
-    y[i, j] = tw.relu(tw.dot(x[i, k], w[j, k], over=k))
-
-
-@tw.kernel
-def gated(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], v: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    first, second = tw.zeros(i, j), tw.zeros(i, j)
-    for k in tw.loop("K"):
-        first += tw.dot(x[i, k], w[j, k].T)
-        second += tw.dot(x[i, k], v[j, k].T)
-    y[i, j] = tw.silu(first) * second
 
 
 @cache

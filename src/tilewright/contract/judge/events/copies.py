@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright.base.diagnostic import Level
 from tilewright.contract.history.shadow_memory import Completion, Record
-from tilewright.contract.judge import phase_ledger
+from tilewright.contract.judge import initialised, phase_ledger
 from tilewright.contract.judge.launch_state import TENSOR_MAP_BYTES, LaunchState
 from tilewright.contract.judge.race import describe_race
 from tilewright.contract.judge.run_state import ClusterState, CopyState, WarpState, is_ordered, name_of
@@ -82,7 +82,7 @@ def _issue_load(
         )
     else:
         engine = Level.ERROR if state.interpretations.fenced_init == "always" else Level.REVIEW
-        phase_ledger.check_init(cluster, barrier, clock, warp, span, state.findings, engine)
+        initialised.check_init(cluster, barrier, clock, warp, span, state.findings, engine)
         barrier.users[warp.track] = warp.mark(span)
     state.check_barrier_bytes(cluster, cta, event.shared, span, clock)
     record = copy.record(("copy", copy.actor, cta), True, event.shared, done)

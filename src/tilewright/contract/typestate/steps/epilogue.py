@@ -29,7 +29,7 @@ from tilewright.contract.typestate.places.staged_places import Chunk, check_plac
 from tilewright.contract.typestate.places.store_places import may_alias
 from tilewright.contract.typestate.program import Buffer, integers, type_of
 from tilewright.contract.typestate.run_time_sizes import fixed, is_multiple, most_each, reaches_no_further
-from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
+from tilewright.contract.typestate.scalar_region import check_scalar, require_known
 from tilewright.contract.typestate.steps.index_load import require_integers
 from tilewright.contract.typestate.steps.rows import check_fold, require_shared_rows
 from tilewright.contract.typestate.steps.shared_columns import require_columns
@@ -40,7 +40,6 @@ from tilewright.contract.typestate.token import (
     WARP,
     Fragment,
     Index,
-    Settled,
     Staged,
     Values,
     after_wait,
@@ -53,8 +52,6 @@ from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.sizes import sizes_of
 
-_FRAGMENT_COLUMNS = 8
-"""Columns of an accumulator that whole registers hold (PTX ISA, wgmma register fragments): one may be cut there."""
 _STORE_UNIT_BYTES = 16
 _POINTS_MOST = (1 << 31) - 1
 """What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""
@@ -171,29 +168,6 @@ def _require_pairs(walk: RoleWalk, op: ac.FragmentLoadOp, source: ArrayView | No
     ):
         walk.findings.doubt(f"loads pairs of {source.op.buffer.data} that may be torn or begin between two pairs", op)
     walk.findings.assume(f"{source.op.buffer.data} begins at a multiple of two of its elements")
-
-
-def _map(walk: RoleWalk, op: ac.MapOp) -> None:
-    accumulator = walk.take(op, op.accumulator)
-    if accumulator is not None and not isinstance(accumulator, Settled):
-        walk.report("WG003", op, f"touches {describe(accumulator)}")
-    walk.state.fenced = False
-    for value in op.fragments:
-        fragment = walk.look(op, value)
-        if fragment is not None and not isinstance(fragment, Fragment):
-            walk.findings.doubt(f"takes {describe(fragment)} where a fragment belongs", op)
-    kind = type_of(op.result)
-    if isinstance(kind, ac.FragmentType) and isinstance(accumulator, Settled):
-        shape = kind.m.data, kind.n.data
-        if shape != (accumulator.m, accumulator.n) or shape[1] < 1 or shape[1] % _FRAGMENT_COLUMNS:
-            walk.findings.doubt(f"maps {accumulator.m} x {accumulator.n} to {shape[0]} x {shape[1]}", op)
-    check_region(op.body.block, op, 1 + len(op.fragments), walk.findings)
-    if not isinstance(kind, ac.FragmentType) or not isinstance(accumulator, Settled):
-        if accumulator is None or isinstance(accumulator, Settled):
-            walk.findings.doubt("its result is no fragment of a settled accumulator", op)
-        walk.give(op, op.result, None)
-        return
-    walk.give(op, op.result, Fragment(accumulator.m, accumulator.n, "mn", kind.element.data))
 
 
 def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | Values | None:
@@ -674,7 +648,6 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
 _INTERPRETED: dict[type[Operation], Callable[[RoleWalk, Any], None]] = {
     ac.AffineOp: _affine,
     ac.FragmentLoadOp: _load,
-    ac.MapOp: _map,
     ac.GlobalStoreOp: _store_plain,
     ac.ElementwiseOp: _elementwise,
     ac.StageWriteOp: _write,

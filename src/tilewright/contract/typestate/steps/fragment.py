@@ -182,7 +182,7 @@ def _map(walk: RoleWalk, op: FragmentMapOp) -> None:
 
 
 def _defer(walk: RoleWalk, op: FragmentMapOp, made: Sequence[Values | None]) -> None:
-    """Its numbers are computed where they are stored, as those of `ac.map` are."""
+    """Its numbers are computed where they are stored."""
     one = made[0] if len(made) == 1 else None
     if one is None or one.axes != "mn":
         walk.findings.doubt("puts off what is no single fragment over rows and columns", op)
