@@ -68,3 +68,20 @@ def test_order_of_others_is_none(signal: str) -> None:
     verdict, found = _judged(_kernel(before=signal))
     assert verdict == "refuted"
     assert ("MB103", Level.ERROR) in found
+
+
+_ENDS = "\t@%p0 mbarrier.inval.shared::cta.b64 [bar+8];\n"
+
+
+@pytest.mark.parametrize("signal", [_COMMIT, _TWICE, _BY_ANOTHER])
+def test_commit_under_way_at_exit(signal: str) -> None:
+    """All that it covers is done, and the arrival itself may come when the CTA has ended."""
+    (kernel,) = check_text(_kernel(after=signal).replace(_ENDS, "")).kernels
+    assert kernel.verdict == "refuted"
+    assert "TC119" in [each.code for each in kernel.findings]
+
+
+@pytest.mark.parametrize(("before", "after", "waited"), [(_COMMIT, "", ""), ("", _COMMIT, _WAIT)])
+def test_commit_known_at_exit(before: str, after: str, waited: str) -> None:
+    (kernel,) = check_text(_kernel(before, after, waited).replace(_ENDS, "")).kernels
+    assert kernel.verdict == "proven"

@@ -146,3 +146,28 @@ def _report_pending(
         ),
         level,
     )
+
+
+def left_at_exit(cluster: ClusterState, findings: RunFindings) -> None:
+    """A tcgen05.commit whose arrival may come when its issuer's CTA has ended, and its barrier's bytes belong to
+    another. Operations that it covers, arrivals at peers and cp.asyncs are judged by themselves (`exit_rules`)."""
+    for cta, barriers in cluster.barriers.items():
+        known = cluster.known_in(cta)
+        for barrier in barriers.values():
+            for track, signal in barrier.by_engine.items():
+                arrived = known.at(barrier.track) > signal.phase
+                if signal.number is None or arrived or known.at(track) > signal.number or signal.mark.actor.cta != cta:
+                    continue
+                who = name_of(signal.mark.actor)
+                findings.report(
+                    "TC119",
+                    f"CTA {cta} may end before a tcgen05.commit of {who} arrives at {barrier}",
+                    signal.mark.span,
+                    None,
+                    (
+                        f"{who} asks for an arrival at {barrier} ({signal.mark.span}), which comes at any later time",
+                        f"no warp of CTA {cta} learns that it has come, nor that a later commit has",
+                        f"all warps of CTA {cta} exit, and its shared memory goes to another CTA",
+                        "the arrival comes at bytes of another CTA",
+                    ),
+                )
