@@ -36,12 +36,11 @@ from tilewright.report.page import (
     Words,
     excerpt_around,
 )
-from tilewright.report.reasons import shown_reasons
+from tilewright.report.reasons import REASONS_ON_A_PAGE, shown_reasons
 from tilewright.report.rule_links import rule_address
 
 _TONES: dict[str, Tone] = {"proven": "good", "refuted": "bad", "unknown": "doubt"}
 _LINES_SHOWN = 20
-_REASONS_SHOWN = 20
 
 
 def check_page(files: Sequence[FileReport], footer: str) -> Page:
@@ -168,7 +167,7 @@ def _listed(title: str, lines: tuple[str, ...]) -> list[Block]:
 
 
 def _reasons(kernel: KernelReport) -> tuple[str, ...]:
-    lines, left = shown_reasons(kernel.reasons, _REASONS_SHOWN)
+    lines, left = shown_reasons(kernel.reasons, REASONS_ON_A_PAGE)
     return (*lines, f"and {left} more reasons (--format json has them)") if left else lines
 
 

@@ -2,7 +2,8 @@
 
 A run may give one reason at each of a hundred places, and for each pair of warps there. Reasons that differ in their
 place, or in the numbers of CTAs, warps and lanes, are one line: the first of them, and how many there are. Beyond a few
-lines the rest is counted. JSON keeps every reason as it is.
+lines the rest is counted. JSON keeps every reason as it is; of gaps in what launches covered, the checker itself names
+one at each place, and few places (`driver.explore.missing`).
 Checked by: tests/report/test_reasons.py.
 """
 
@@ -14,6 +15,8 @@ from collections.abc import Sequence
 from tilewright.base.plural import counted
 
 REASONS_SHOWN = 4
+REASONS_ON_A_PAGE = 20
+"""Lines where there is room: on a page, in a log that tools read."""
 _PLACE = re.compile(r"(.+?:\d+(?::\d+)?): (.+)", re.DOTALL)
 """A place, as `base.span` writes it, before what is said of it."""
 _AGENT = re.compile(r"\b(CTA|warp|warpgroup|lane|cluster) \d+")

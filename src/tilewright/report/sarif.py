@@ -24,7 +24,7 @@ from tilewright.base.diagnostic import Diagnostic, Level, Repair, SourcePlace
 from tilewright.base.span import Span
 from tilewright.report.beside_text import beside_words
 from tilewright.report.origin_text import call_words, in_source_words, origins
-from tilewright.report.reasons import grouped_reasons
+from tilewright.report.reasons import REASONS_ON_A_PAGE, shown_reasons
 from tilewright.report.rule_links import rule_address
 from tilewright.report.text import remaining_words
 
@@ -103,8 +103,10 @@ def check_to_sarif(
             notifications.append(_notification("error", text, file.path, file.error_line, file.error_column))
         for kernel in file.kernels:
             if kernel.verdict == "unknown":
-                reasons = (*grouped_reasons(kernel.reasons), *beside_words(kernel))
-                text = "\n".join((f"{kernel.name} is neither proven nor refuted", *reasons))
+                reasons, left = shown_reasons(kernel.reasons, REASONS_ON_A_PAGE)
+                more = (f"and {left} more reasons",) if left else ()
+                lines = (f"{kernel.name} is neither proven nor refuted", *reasons, *more, *beside_words(kernel))
+                text = "\n".join(lines)
                 notifications.append(_notification("warning", text, file.path, None))
         notifications += [_notification("note", note, file.path, None) for note in file.notes]
     return sarif_log(

@@ -9,7 +9,7 @@ Checked by: tests/contract/judge/test_happens_before.py.
 from __future__ import annotations
 
 from tilewright.base.diagnostic import Level
-from tilewright.contract.judge import phase_ledger
+from tilewright.contract.judge import barrier_life, phase_ledger
 from tilewright.contract.judge.register_budgets import check_budgets
 from tilewright.contract.judge.run_state import BulkThread, ClusterState, OperationState, WarpState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
@@ -32,6 +32,7 @@ def check_exit(cluster: ClusterState, interpretations: Interpretations, findings
     _check_remote(cluster, findings)
     check_budgets(cluster, findings)
     _check_tensor_operations(cluster, interpretations, findings)
+    barrier_life.left_at_exit(cluster, findings)
     _check_async_copies(cluster, findings)
     for barriers in cluster.barriers.values():
         for barrier in barriers.values():

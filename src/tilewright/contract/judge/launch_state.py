@@ -16,7 +16,7 @@ from tilewright.base.span import Span
 from tilewright.contract.history.atoms import Atoms
 from tilewright.contract.history.granules import Footprints
 from tilewright.contract.history.shadow_memory import COARSE_BYTES, Record, ShadowMemory
-from tilewright.contract.judge import phase_ledger
+from tilewright.contract.judge import barrier_life, phase_ledger
 from tilewright.contract.judge.exit_rules import check_exit
 from tilewright.contract.judge.made_up_maps import MadeUpMaps
 from tilewright.contract.judge.order import lane_order
@@ -384,7 +384,7 @@ class LaunchState:
         for address, barrier in tuple(cluster.barriers[cta].items()):
             for begin, end in ranges:
                 if begin < address + phase_ledger.BARRIER_BYTES and address < end:
-                    if written_by is not None and phase_ledger.taken_as_data(
+                    if written_by is not None and barrier_life.taken_as_data(
                         barrier, written_by, span, self.findings, level
                     ):
                         del cluster.barriers[cta][address]

@@ -31,6 +31,7 @@ from tilewright.contract.judge.run_state import (
     ClusterState,
     CommitState,
     CopyState,
+    EngineSignal,
     LateWait,
     Mark,
     PhaseState,
@@ -47,8 +48,6 @@ from tilewright.machine.core.event import (
     BarrierArrive,
     BarrierComplete,
     BarrierExpect,
-    BarrierInit,
-    BarrierInvalidate,
     BarrierPeek,
     BarrierWait,
     CommitArrive,
@@ -56,104 +55,6 @@ from tilewright.machine.core.event import (
 )
 
 BARRIER_BYTES = 8
-
-
-def initialise(
-    cluster: ClusterState, warp: WarpState, event: BarrierInit, findings: RunFindings, repeated: Level | None
-) -> None:
-    """mbarrier.init. repeated: how grave it is that one is executed again with the same count, before any use."""
-    live = cluster.barriers.setdefault(event.cta, {})
-    old = live.get(event.address)
-    mark = warp.mark(event.span)
-    warp.initialises = True
-    lane_order.note_access(warp)
-    if old is not None and _is_repeated(old, event):
-        if repeated is not None:
-            _report_repeated(old, warp, event, findings, repeated)
-        old.initialisers.add((warp.track, event.lane))
-        if mark.track == old.init.track:
-            old.init = mark
-        else:
-            old.repeats[mark.track] = mark
-        return
-    if old is not None:
-        findings.report(
-            "MB103",
-            f"{old} is initialised again while it is live",
-            event.span,
-            old.init.span,
-            (f"{name_of(old.init.actor)} initialises it ({old.init.span})", f"{name_of(warp.actor)} does so again"),
-        )
-        cluster.ended_barriers.append(old)
-    generation = cluster.barrier_generations.get((event.cta, event.address), 0)
-    cluster.barrier_generations[event.cta, event.address] = generation + 1
-    track = cluster.tracks.of(("barrier", event.cta, event.address, generation))
-    live[event.address] = BarrierState(
-        event.cta, event.address, track, mark, event.count, event.count, initialisers={(warp.track, event.lane)}
-    )
-
-
-def _is_repeated(barrier: BarrierState, event: BarrierInit) -> bool:
-    """Does an init leave a barrier as it was: with the same count, and unused so far?"""
-    return barrier.is_unused and barrier.count == barrier.next_count == event.count
-
-
-def _report_repeated(
-    barrier: BarrierState, warp: WarpState, event: BarrierInit, findings: RunFindings, level: Level
-) -> None:
-    first, span = name_of(barrier.init.actor), barrier.init.span
-    if span == event.span and (warp.track, event.lane) not in barrier.initialisers:
-        message = f"several threads initialise {barrier} by one instruction, all with count {event.count}"
-    else:
-        message = f"{barrier} is initialised again with count {event.count}, and nobody has used it"
-    steps = (
-        f"{first} initialises it ({span})",
-        f"{name_of(warp.actor)} initialises the live object again ({event.span})",
-    )
-    findings.report("MB115", message, event.span, span, steps, level)
-
-
-def taken_as_data(
-    barrier: BarrierState, clock: VectorClock, span: Span, findings: RunFindings, level: Interpretation
-) -> bool:  # fmt: skip
-    """Is a barrier that a write touches unused, with its inits known to the `clock` of who writes? Then the object is
-    gone, which is reported at `level`."""
-    inits = (barrier.init, *barrier.repeats.values())
-    if not barrier.is_unused or not all(init.known_to(clock) for init in inits):
-        return False
-    if level is None:
-        return True
-    findings.report(
-        "MB116", f"a write touches the bytes of {barrier}, which was initialised and never used", span,
-        barrier.init.span,
-        (f"{name_of(barrier.init.actor)} initialises it ({barrier.init.span})",
-         f"nobody uses it; its bytes are overwritten ({span})"),
-        level,
-    )  # fmt: skip
-    return True
-
-
-def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate, findings: RunFindings) -> None:
-    """mbarrier.inval: must follow every other use."""
-    barrier = used(cluster, warp, event, findings)
-    if barrier is None:
-        return
-    unordered = [use for use in barrier.users.values() if not use.known_to(warp.order)]
-    unordered += [signal.mark for signal in barrier.signals.values() if not barrier.has_counted(signal, warp.clock)]
-    for use in unordered:
-        findings.report(
-            "MB103",
-            f"{barrier} is invalidated while {name_of(use.actor)} may still use it",
-            event.span,
-            use.span,
-            _steps(
-                f"{name_of(warp.actor)} invalidates it ({event.span})",
-                f"nothing orders that after {name_of(use.actor)}",
-                f"{name_of(use.actor)} uses it ({use.span})",
-            ),
-        )
-    del cluster.barriers[event.cta][event.address]
-    cluster.ended_barriers.append(barrier)
 
 
 def arrive(
@@ -251,10 +152,12 @@ def commit_arrive(cluster: ClusterState, made: CommitState, event: CommitArrive,
         findings.report("MB101", f"a tcgen05.commit signals +{event.address:#x}, which holds no mbarrier", event.span)
         return
     check_init(cluster, barrier, made.clock, made.issuer, event.span, findings)
-    _engine_arrives(cluster, barrier, made.issuer, made.clock, made.order, 1, event.phase, event.span, findings)
+    mark = _engine_arrives(cluster, barrier, made.issuer, made.clock, made.order, 1, event.phase, event.span, findings)
+    barrier.by_engine[made.commits] = EngineSignal(mark, event.phase, made.number)
     phase = barrier.current
-    phase.published.advance(made.track, made.ordinal)
-    phase.order.advance(made.track, made.ordinal)
+    for known in (phase.published, phase.order):
+        known.advance(made.track, made.ordinal)
+        known.advance(made.commits, made.number)
 
 
 def add_arrivals(cluster: ClusterState, warp: WarpState, place: tuple[int, int], span: Span) -> None:
@@ -281,7 +184,8 @@ def deferred_arrive(
         lanes = event.lanes.bit_count()
         _report_parted_lanes(barrier, warp, event.phase, event.count, lanes, event.span, findings)
     count = event.count if event.no_increment else 0
-    _engine_arrives(cluster, barrier, warp, clock, order, count, event.phase, event.span, findings)
+    mark = _engine_arrives(cluster, barrier, warp, clock, order, count, event.phase, event.span, findings)
+    barrier.by_engine[track] = EngineSignal(mark, event.phase, None)
     for known in (barrier.current.published, barrier.current.order):
         known.advance(track, covered)
 
@@ -289,7 +193,7 @@ def deferred_arrive(
 def _engine_arrives(
     cluster: ClusterState, barrier: BarrierState, issuer: WarpState, clock: VectorClock, order: VectorClock, count: int,
     phase_index: int, span: Span, findings: RunFindings,
-) -> None:  # fmt: skip
+) -> Mark:  # fmt: skip
     """An arrival that a warp caused earlier, when it knew `clock` and `order`: a release of the cluster's scope. count:
     arrivals of the phase's own, 0 of those that were added to it."""
     if phase_index != barrier.phase:
@@ -309,6 +213,7 @@ def _engine_arrives(
     to = _published_to(phase, issuer.actor.cta == barrier.cta, "cluster")
     if to is not None:
         to.join(clock)
+    return mark
 
 
 def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, findings: RunFindings) -> None:

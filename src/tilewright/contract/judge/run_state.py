@@ -331,6 +331,16 @@ class Signal:
     phase: int
 
 
+@value
+class EngineSignal:
+    """An arrival that an engine performs later, and the phase in which it counted. number: of its likes along their
+    track, which a thread's engine is widely held to perform in order; None where it is not."""
+
+    mark: Mark
+    phase: int
+    number: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class LateWait:
     """A wait on the phase before `phase`, of which the arrivals at `phase` (the last at `last_span`) do not know."""
@@ -344,10 +354,11 @@ class LateWait:
 class BarrierState:
     """A live mbarrier. before, earlier: the last phase that has ended, and the one before it. waits: the newest wait of
     each warp on the phase before the current one; late: those that the phases did not wait for; users: the newest use
-    of each warp; signals: the newest arrival or expect_tx of each; remote: those of warps of other CTAs; release_track:
-    the track along which a fence.mbarrier_init by who initialised it is known, -1 while there has been none; informed:
-    the tracks of warps that know such a fence after its init; repeats: inits by other warps, with the same count and
-    before any use, the newest of each; initialisers: the track and lane of whoever initialised it.
+    of each warp; signals: the newest arrival or expect_tx of each; by_engine: the newest arrival that
+    an engine was asked for, by the track along which its likes are counted; remote: those of warps of other CTAs;
+    release_track: the track along which a fence.mbarrier_init by who initialised it is known, -1 while there has been
+    none; informed: the tracks of warps that know such a fence after its init; repeats: inits by other warps, with the
+    same count and before any use, the newest of each; initialisers: the track and lane of whoever initialised it.
     """
 
     cta: int
@@ -363,6 +374,7 @@ class BarrierState:
     waits: dict[int, Mark] = field(default_factory=lambda: {})
     users: dict[int, Mark] = field(default_factory=lambda: {})
     signals: dict[int, Signal] = field(default_factory=lambda: {})
+    by_engine: dict[int, EngineSignal] = field(default_factory=lambda: {})
     remote: dict[int, Signal] = field(default_factory=lambda: {})
     late: list[LateWait] = field(default_factory=lambda: [])
     release_track: int = -1
@@ -434,7 +446,7 @@ class AsyncCopyThread:
 @dataclass(slots=True)
 class CommitState:
     """A tcgen05.commit: what was visible to its issuer and had happened, and how many of the issuer's operations it
-    covers (`ordinal`, along `track`)."""
+    covers (`ordinal`, along `track`). number: of the thread's commits, along `commits`."""
 
     issuer: WarpState
     cluster: ClusterState
@@ -442,6 +454,8 @@ class CommitState:
     order: VectorClock
     track: int
     ordinal: int
+    commits: int
+    number: int
     span: Span
 
 

@@ -49,13 +49,15 @@ class TensorOperation:
 class TensorState:
     """Tensor memory of a cluster's CTAs. threads: operations issued so far by each thread; operations: numbers of those
     not forgotten; groups: the cta_group values in use, and where; committed: operations of each thread that a commit
-    covers; pairs: by first column, the warps' tracks and epochs at which a pair of CTAs allocated columns together;
-    address_spans: places of tcgen05.alloc, each of which writes an address to shared memory; signals: tracks of loads
-    and stores that a tcgen05.fence::before_thread_sync ordered before synchronization."""
+    covers; commits: how many each thread has made; pairs: by first column, the warps' tracks and epochs at which a pair
+    of CTAs allocated columns together; address_spans: places of tcgen05.alloc, each of which writes an address to
+    shared memory; signals: tracks of loads and stores that a tcgen05.fence::before_thread_sync ordered before
+    synchronization."""
 
     memories: dict[int, ShadowMemory] = field(default_factory=dict[int, ShadowMemory])
     threads: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     committed: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    commits: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     operations: dict[int, TensorOperation] = field(default_factory=dict[int, TensorOperation])
     groups: dict[int, Span] = field(default_factory=dict[int, Span])
     pairs: dict[int, list[tuple[int, int]]] = field(default_factory=dict[int, "list[tuple[int, int]]"])

@@ -134,10 +134,10 @@ POINTS: tuple[ContestedPoint, ...] = (
         ("PTX ISA 9.7.16.6.3", "NVIDIA/cutlass#2974", "deepseek-ai/DeepGEMM#285"),
     ),
     ContestedPoint(
-        "tensor_pipeline", ("TC113",),
+        "tensor_pipeline", ("TC113", "MB103"),
         "May one thread rely on the order of its tcgen05 operations beyond the pairs that the ISA names?",
         "No: only mma to mma of one accumulator and shape, cp or shift to mma, shift to cp, mma to shift.",
-        "One thread's mma, cp and shift run in order.",
+        "One thread's mma, cp and shift run in order, and its commits signal in order.",
         ("PTX ISA 9.7.16.6.2",),
     ),
     ContestedPoint(

@@ -74,7 +74,7 @@ TENSOR_RULES: tuple[Rule, ...] = (
          "tcgen05.alloc waits until enough columns are free, and for the peer with .cta_group::2.", _ALLOCATION,
          "Two allocations of 512 columns in one CTA.", "Deallocate before the allocation, or allocate fewer columns."),
     Rule("TC119", "tensor-operation-at-exit", "a CTA ends while a committed operation may be in flight",
-         "Somebody must have observed the commit before the CTA ends.", _COMMIT,
+         "Somebody must have observed the commit, or a later one of its thread, before the CTA ends.", _COMMIT,
          "The last commit's barrier is never waited on.", "Wait for the commit's barrier before the end."),
     Rule("TC120", "lanes-of-another-warp", "a warp's tcgen05.ld or st names lanes of the first quarter",
          "Warp w of a CTA reaches lanes 32 (w mod 4) to 32 (w mod 4) + 31, and its address names them.", _WAIT,

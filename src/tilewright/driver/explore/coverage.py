@@ -48,7 +48,7 @@ from tilewright.driver.explore.exploration import (
 )
 from tilewright.driver.explore.far_apart import far_apart
 from tilewright.driver.explore.joint_decisions import joint_decisions
-from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups
+from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups, said_by_place
 from tilewright.driver.explore.path_search import label
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.driver.explore.unequal_loops import bound_of, unequal_loops
@@ -167,7 +167,7 @@ def cover(
         if barred != (len(exploration.barred), _bounds(exploration)):
             answers = {key: answer for key, answer in answers.items() if isinstance(answer, Impossible)}
     left = [each for each in missing if not isinstance(answers.get(each.key), Impossible)]
-    reasons = [f"{span(each.position)}: {each.said}" if each.position >= 0 else each.said for each in left]
+    reasons = said_by_place(left, span)
     reasons += _without_a_solver(answers.get(each.key) for each in left)
     if exploration.ended_early:
         reasons.append(f"after {len(exploration.tried)} launches there were still others to try")

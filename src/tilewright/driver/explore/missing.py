@@ -1,6 +1,6 @@
 """What has no launch shown yet, and how is it asked for? One value for all kinds of gaps in a coverage.
 
-Checked by: tests/driver/explore/test_coverage.py.
+Checked by: tests/driver/explore/test_coverage.py, tests/driver/explore/test_missing.py.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tilewright.base.plural import counted
+from tilewright.base.span import Span
 from tilewright.driver.explore.exploration import Exploration
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.machine.symbolic.tracker import Condition
@@ -15,6 +17,8 @@ from tilewright.machine.symbolic.tracker import Condition
 _CUT = 160
 _GROUP = 1
 """Decisions that one question is about."""
+_PLACES_SAID = 12
+"""Places of gaps that a verdict names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,26 @@ def in_groups(sought: Sequence[Sought]) -> list[tuple[Sought, ...]]:
     alone = [(each,) for each in distinct.values() if each.condition.node.opaque or not each.condition.node.uniform]
     rest = [each for each in distinct.values() if not each.condition.node.opaque and each.condition.node.uniform]
     return [*alone, *(tuple(rest[begin : begin + _GROUP]) for begin in range(0, len(rest), _GROUP))]
+
+
+def said_by_place(left: Sequence[Missing], span: Callable[[int], Span]) -> list[str]:
+    """One line for the gaps at each place: the first in words, and how many there are beside it. Of so many places that
+    a reader stops, the rest is counted. Gaps without a place stand each alone."""
+    places: dict[object, list[Missing]] = {}
+    for each in left:
+        places.setdefault(each.position if each.position >= 0 else each.key, []).append(each)
+    shown = list(places.values())[:_PLACES_SAID]
+    lines = [f"{_place(same[0], span)}{same[0].said}{_beside(len(same) - 1)}" for same in shown]
+    beyond = len(places) - len(shown)
+    return [*lines, f"{counted(beyond, 'more place')} where no launch tried took all ways"] if beyond else lines
+
+
+def _place(gap: Missing, span: Callable[[int], Span]) -> str:
+    return f"{span(gap.position)}: " if gap.position >= 0 else ""
+
+
+def _beside(more: int) -> str:
+    return f" (and {counted(more, 'more way')} at this place)" if more else ""
 
 
 def cut(said: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.contract.history.shadow_memory import Record
-from tilewright.contract.judge import phase_ledger
+from tilewright.contract.judge import barrier_life, phase_ledger
 from tilewright.contract.judge.launch_state import LaunchState
 from tilewright.contract.judge.race import describe_race
 from tilewright.contract.judge.run_state import is_ordered, published_by
@@ -34,14 +34,14 @@ def initialise(state: LaunchState, event: BarrierInit) -> None:
             record = Record(event.actor, warp.track, True, False, event.span, span, operation="initialises")
             code, message, steps = describe_race(earlier, record, "shared")
             state.findings.report(code, message, event.span, earlier.span, steps)
-    phase_ledger.initialise(cluster, warp, event, state.findings, state.interpretations.repeated_init)
+    barrier_life.initialise(cluster, warp, event, state.findings, state.interpretations.repeated_init)
     low, high = cluster.barrier_bounds.get(event.cta, span[0])
     cluster.barrier_bounds[event.cta] = (min(low, span[0][0]), max(high, span[0][1]))
 
 
 def invalidate(state: LaunchState, event: BarrierInvalidate) -> None:
     """mbarrier.inval."""
-    phase_ledger.invalidate(*state.step(event.actor), event, state.findings)
+    barrier_life.invalidate(*state.step(event.actor), event, state.findings, state.interpretations.tensor_pipeline)
 
 
 def arrive(state: LaunchState, event: BarrierArrive) -> None:

@@ -405,11 +405,13 @@ def commit(state: LaunchState, event: TensorMemoryCommit) -> None:
             level=level,
         )
     cluster.tensor.committed[thread] = ordinal
+    number = cluster.tensor.commits[thread] = cluster.tensor.commits.get(thread, 0) + 1
     clock = warp.clock.copy()
     clock.lower(warp.access_track, 0)  # a commit publishes no ordinary access of its issuer
     state.commits[event.commit] = CommitState(
-        warp, cluster, clock, warp.order.copy(), cluster.tracks.of(thread), ordinal, event.span
-    )
+        warp, cluster, clock, warp.order.copy(), cluster.tracks.of(thread), ordinal,
+        cluster.tracks.of(("tensor commits", event.actor, event.lane)), number, event.span,
+    )  # fmt: skip
     cluster.commits.append(event.commit)
     for cta, _ in event.barriers:
         if cta != event.actor.cta:
