@@ -60,7 +60,9 @@ class Ways:
             if decision is not None and not condition.mask & decision.mask:
                 continue  # other lanes, where lanes part
             if condition.outcome.size != 1:
+                # An earlier pass says nothing of those that came by this one.
                 found += self._shared(condition, position, decision)
+                passed.add(condition.position)
                 continue
             taken = bool(condition.outcome[0]) != condition.negated
             if self.flow.block_of[position] not in self._leads(condition.position)[taken]:
