@@ -59,8 +59,8 @@ def test_an_earlier_pass_of_the_branch_says_nothing_of_a_later_one() -> None:
     text = hanging(
         "mov.u32 %r_i, 0; mov.pred %p_bug, 0; setp.ge.u32 %p_q, %r_n, 10; setp.lt.u32 %p_c, %r_m, 5; "
         "or.pred %p_c, %p_c, %p_other; L: setp.eq.u32 %p_z, %r_i, 0; mov.pred %p_b, %p_c; @%p_z mov.pred %p_b, %p_q; "
-        "@%p_b bra C; setp.eq.u32 %p_bug, %r_n, 20; @%p_bug bra M; C: add.u32 %r_i, %r_i, 1; setp.lt.u32 %p_a, %r_i, 2; "
-        "@%p_a bra L; M: ",
+        "@%p_b bra C; setp.eq.u32 %p_bug, %r_n, 20; @%p_bug bra M; C: add.u32 %r_i, %r_i, 1; "
+        "setp.lt.u32 %p_a, %r_i, 2; @%p_a bra L; M: ",
         ("n", "m"),
     )
     assert checked(text).verdict != "proven"

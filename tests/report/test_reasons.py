@@ -22,6 +22,15 @@ def test_reasons_that_differ_in_their_warps_alone_are_one_line() -> None:
     assert grouped_reasons(["k.ptx:9: CTA 0 waits", "k.ptx:9: warp 0 waits"])[0].endswith("CTA 0 waits")
 
 
+def test_branches_that_were_not_decided_together_are_one_line() -> None:
+    said = [f"k.ptx:{line}: no launch tried decides {count} branches so at once: !(n == {count}) and (m < {line})"
+            for line in (4, 9) for count in (2, 3)]  # fmt: skip
+    other = "k.ptx:5: no launch tried goes the other way: it would need (n < 2)"
+    assert grouped_reasons([other, *said]) == (other, f"{said[0]} (and 3 more combinations)")
+    assert grouped_reasons(said[:1]) == (said[0],)
+    assert grouped_reasons(said[:2])[0].endswith("(and 1 more combination)")
+
+
 def test_a_reason_alone_stays_as_it_is_whatever_it_says() -> None:
     reasons = ("k.ptx:1: ", ": 5: x", "k.ptx:1: two\nlines", "", "parameter 0: 1: 2")
     assert grouped_reasons(reasons) == reasons

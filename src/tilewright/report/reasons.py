@@ -1,8 +1,9 @@
 """How are the reasons of an unknown verdict shown so that a reader sees what would decide it?
 
 A run may give one reason at each of a hundred places, and for each pair of warps there. Reasons that differ in their
-place, or in the numbers of CTAs, warps and lanes, are one line: the first of them, and how many there are. Beyond a few
-lines the rest is counted. JSON keeps every reason as it is.
+place, or in the numbers of CTAs, warps and lanes, are one line: the first of them, and how many there are. So are
+decisions of several branches that no launch took together, of which a few branches give dozens. Beyond a few lines the
+rest is counted. JSON keeps every reason as it is.
 Checked by: tests/report/test_reasons.py.
 """
 
@@ -19,6 +20,10 @@ _PLACE = re.compile(r"(.+?:\d+(?::\d+)?): (.+)", re.DOTALL)
 _AGENT = re.compile(r"\b(CTA|warp|warpgroup|lane|cluster) \d+")
 """Who does something, by a number that says nothing to a reader."""
 
+_TOGETHER = re.compile(r"no launch tried decides \d+ branches so at once: .+", re.DOTALL)
+"""What `driver.explore.joint_decisions` says of each combination that is missing."""
+_ANY_TOGETHER = "branches together"
+
 
 def grouped_reasons(reasons: Sequence[str]) -> tuple[str, ...]:
     """One line for all reasons that say the same of different places or agents, in the order of the first of each."""
@@ -26,15 +31,19 @@ def grouped_reasons(reasons: Sequence[str]) -> tuple[str, ...]:
     for reason in reasons:
         found = _PLACE.fullmatch(reason)
         place, said = (found[1], found[2]) if found is not None else ("", reason)
-        groups.setdefault((found is not None, _AGENT.sub(r"\1", said)), []).append((place, reason))
-    return tuple(f"{same[0][1]}{_others(same)}" for same in groups.values())
+        together = _TOGETHER.fullmatch(said) is not None
+        key = (True, _ANY_TOGETHER) if together else (found is not None, _AGENT.sub(r"\1", said))
+        groups.setdefault(key, []).append((place, reason))
+    return tuple(f"{same[0][1]}{_others(same, key[1])}" for key, same in groups.items())
 
 
-def _others(same: Sequence[tuple[str, str]]) -> str:
-    """How many reasons there are beside the first."""
+def _others(same: Sequence[tuple[str, str]], said: str) -> str:
+    """How many reasons there are beside the first. said: what they share."""
     count, places = len(same), len({place for place, _ in same})
     if count == 1:
         return ""
+    if said == _ANY_TOGETHER:
+        return f" (and {counted(count - 1, 'more combination')})"
     if places == 1:
         return f" ({count} times)"
     if places == count:
