@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tilewright.driver.explore.on_the_way import Ways
@@ -69,6 +71,26 @@ def test_the_iterations_of_a_loop_count_since_its_last_visit_began() -> None:
     (behind,) = (position for name, position in at.items() if "value=4" in name)
     # Others leave the loop after another number of iterations.
     assert ways.needed([*visits, _decided(at["%p3"], False, 0, 2)], behind) == ()
+
+
+def test_what_other_lanes_decide_is_their_own_way() -> None:
+    ways, at = _ways()
+    (then,) = (position for name, position in at.items() if "value=2" in name)
+    first = replace(_decided(at["%p1"], True), mask=1)
+    others = replace(_decided(at["%p1"], False), mask=1 << 8)
+    here = replace(_decided(then, True), mask=1)
+    assert ways.needed([first, others], then, here) == (first,)
+    assert ways.needed([first, others], then) == ()
+
+
+def test_where_lanes_part_an_earlier_pass_says_nothing() -> None:
+    ways, at = _ways()
+    (then,) = (position for name, position in at.items() if "value=2" in name)
+    first = _decided(at["%p1"], True)
+    parted = replace(first, outcome=np.arange(32) < 16)
+    (found,) = ways.needed([first, parted], then, _decided(then, True))
+    assert (found.node, found.outcome.tolist()) == (_NODE, [True])
+    assert ways.needed([first, parted], then) == ()
 
 
 _INNER = """

@@ -6,6 +6,9 @@ Only such decisions may be held against a launch that is said to be impossible. 
 count since its last visit began, and for who is still in it: that it was left after so many iterations is not what
 others decide, who iterate more or less often.
 
+Where lanes part, those that go on to the instruction decided one way all the same. What this says of the predicate's
+parts that all lanes share (neither of `a || b` holds, both of `a && b` do) holds for the warp.
+
 Source: control dependence (Ferrante, Ottenstein and Warren, "The Program Dependence Graph and Its Use in
 Optimization", TOPLAS 1987).
 Not handled: a later pass of the same branch that depended on no input, and so was not noted.
@@ -14,11 +17,17 @@ Checked by: tests/driver/explore/test_on_the_way.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from tilewright.machine.protocol.slice_flow import Flow
+from tilewright.machine.symbolic.expression import Applied, Node, Not
 from tilewright.machine.symbolic.tracker import Condition
+
+_CONNECTIVES = {"or": False, "and": True}
+"""The outcome of a predicate's connective that each of its sources shares."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +55,14 @@ class Ways:
                 found.append(condition)
                 earlier = condition.visit, condition.iteration - 1
                 continue
-            if condition.kind != "branch" or condition.outcome.size != 1 or condition.position in passed:
+            if condition.kind != "branch" or condition.position in passed:
+                continue
+            if decision is not None and not condition.mask & decision.mask:
+                continue  # other lanes, where lanes part
+            if condition.outcome.size != 1:
+                # An earlier pass says nothing of those that came by this one.
+                found += self._shared(condition, position, decision)
+                passed.add(condition.position)
                 continue
             taken = bool(condition.outcome[0]) != condition.negated
             if self.flow.block_of[position] not in self._leads(condition.position)[taken]:
@@ -60,6 +76,16 @@ class Ways:
             if condition.loop < 0 or not condition.iteration:
                 passed.add(condition.position)
         return tuple(reversed(found))
+
+    def _shared(self, condition: Condition, position: int, decision: Condition | None) -> Iterator[Condition]:
+        """What a branch at which lanes part says of all of them, where those that decide at a position came from it."""
+        if decision is None or condition.loop >= 0 or decision.mask & ~condition.mask:
+            return
+        leads = self._leads(condition.position)
+        for taken in (False, True):
+            if self.flow.block_of[position] in leads[taken]:
+                for part, holds in _implied(condition.node, taken != condition.negated):
+                    yield replace(condition, node=part, outcome=np.array([holds]))
 
     def _leaves_before(self, condition: Condition, position: int) -> bool:
         """Whether a branch led out of a loop that an instruction is no part of: others leave it by what a later
@@ -112,3 +138,20 @@ class Ways:
             if each != stop:
                 waiting += self.flow.blocks[each].successors
         return frozenset(found)
+
+
+def _implied(predicate: Node, holds: bool) -> Iterator[tuple[Node, bool]]:
+    """The parts of a predicate that all lanes share, with what they come to where it holds or fails in one lane."""
+    operation = predicate.operation
+    if isinstance(operation, Not):
+        parts, value = predicate.sources, not holds
+    elif isinstance(operation, Applied) and _CONNECTIVES.get(operation.instruction.row) is holds:
+        parts, value = predicate.sources, holds
+    elif predicate.uniform:
+        yield predicate, holds
+        return
+    else:
+        return
+    for each in parts:
+        if isinstance(each, Node):
+            yield from _implied(each, value)

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Register
+from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Operand, Register, Symbol
 from tilewright.machine.core.lanes import WARP_SIZE
 from tilewright.machine.protocol.counter_values import Snapshot
 from tilewright.machine.protocol.few_states import few_states, heeded_bits
@@ -38,6 +38,7 @@ from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.slice_flow import NaturalLoop
 from tilewright.machine.protocol.slice_operands import Facts, reads_answer
 from tilewright.machine.protocol.steering import Steering
+from tilewright.machine.symbolic.reached import SHAPES
 
 CHOSEN = "*"
 """Stands for what a launch chooses among what a value is made of."""
@@ -135,7 +136,8 @@ def _closure(name: str, rests_on: Made) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A register that the iteration got, and something that the loop does not change. open: a launch chooses it."""
+    """A register that the iteration got, and something that the loop does not change. base: "" if it is that alone,
+    read anew in each iteration; open: a launch chooses it."""
 
     base: str
     open: bool
@@ -283,25 +285,29 @@ class _Around:
         """A sum of a carried register and what the loop does not change."""
         words = item.modifiers
         match item.row, item.operands:
-            case ("mov", (_, Register(name))) if len(words) == 1:
-                return sums.get(name)
+            case ("mov", (Register(target), Register(name))) if len(words) == 1:
+                return _Sum("", target in self.chosen) if name.startswith(SHAPES) else sums.get(name)
+            case ("ld", (Register(target), Address(Symbol()))) if words[0] == "param" and len(words) == 2:
+                return _Sum("", target in self.chosen)
             case (("add" | "sub"), (_, one, other)) if len(words) == 1 and words[0][:1] in "sub":
                 for base, step in ((one, other), (other, one)) if item.row == "add" else ((one, other),):
                     known = sums.get(base.name) if isinstance(base, Register) else None
-                    fixed = self._fixed(step)
-                    if known is not None and fixed is not None:
+                    fixed = self._fixed(step, sums)
+                    if known is not None and known.base and fixed is not None:
                         return _Sum(known.base, known.open or fixed)
             case _:
                 pass
         return None
 
-    def _fixed(self, operand: Operand) -> bool | None:
+    def _fixed(self, operand: Operand, sums: Mapping[str, _Sum | None]) -> bool | None:
         """Whether a launch chooses an operand that the loop does not change; None of what it changes."""
         match operand:
             case Immediate():
                 return False
             case Register(name) if name not in self.writers:
                 return name in self.chosen
+            case Register(name) if (known := sums.get(name)) is not None and not known.base:
+                return known.open
             case _:
                 return None
 
