@@ -108,6 +108,7 @@ class Lowered:
     plan: LaunchPlan
     source: ModuleOp
     parts: tuple["Lowered", ...] = ()
+    target: str = TARGET
 
     @property
     def apart(self) -> tuple["Lowered", ...]:
@@ -116,7 +117,7 @@ class Lowered:
 
     @cached_property
     def ptx(self) -> str:
-        return lower_to_ptx(self.kernels, TARGET)
+        return lower_to_ptx(self.kernels, self.target)
 
     @cached_property
     def parsed(self) -> Module:
@@ -124,7 +125,7 @@ class Lowered:
 
     @cached_property
     def nvgpu(self) -> str:
-        return lower_to_nvgpu(self.kernels)
+        return lower_to_nvgpu(self.kernels, self.target)
 
 
 def lower_decided(module: ModuleOp, decisions: Decisions) -> Lowered:
@@ -138,16 +139,17 @@ def lower(
     elements: Mapping[str, Element] | None = None,
     strides: Mapping[str, tuple[int, ...]] | None = None,
     wanted: Wanted | None = None,
+    on: str = TARGET,
 ) -> Lowered:
-    """elements: as declared or bf16 where unnamed."""
+    """elements: as declared or bf16 where unnamed; on: the target."""
     kinds = {each.name: each.element or Element.BF16 for each in kernel.parameters} | dict(elements or {})
     source = trace(kernel, dims, kinds, strides)
-    parts = uncut(source, target(TARGET), wanted or Wanted())
+    parts = uncut(source, target(on), wanted or Wanted())
     lowered = [lower_program(the_program(part.module)) for part in parts]
     modules = tuple(each.module for program in lowered for each in program.kernels)
     plan = sequence_plan(the_program(source), lowered)
     apart = tuple(lower_decided(part.module, part.decisions) for part in parts) if len(parts) > 1 else ()
-    return Lowered(parts[-1].module, parts[-1].decisions, modules, plan, source, apart)
+    return Lowered(parts[-1].module, parts[-1].decisions, modules, plan, source, apart, on)
 
 
 def gemm(m: int, n: int, k: int, **wanted: Any) -> Lowered:

@@ -338,7 +338,7 @@ PASSES = (
 )
 
 
-def compiled_by_upstream(text):
+def compiled_by_upstream(text, chip="sm_90a", features="+ptx80"):
     """PTX from upstream's passes and LLVM's back end.
 
     What the dialects cannot say is added between them: tensor maps are by-value grid constants, and dynamic shared
@@ -349,7 +349,8 @@ def compiled_by_upstream(text):
     constant = "{llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64, nvvm.grid_constant}"
     body = body.replace("{llvm.align = 64 : i64}", constant)
     bitcode = upstream("mlir-translate", f"module {{{body}}}", "--mlir-to-llvmir")
-    ptx = upstream("llc", bitcode, "-O2", "-mtriple=nvptx64-nvidia-cuda", "-mcpu=sm_90a", "-mattr=+ptx80", "-o", "-")
+    options = ("-O2", "-mtriple=nvptx64-nvidia-cuda", f"-mcpu={chip}", f"-mattr={features}", "-o", "-")
+    ptx = upstream("llc", bitcode, *options)
     ptx = re.sub(r"\t\.shared \.align 16 \.b8 __dynamic_shmem__\d+;\n", "", ptx)
     return re.sub(r"// (__dynamic_shmem__\d+) has been demoted", r".extern .shared .align 1024 .b8 \1[];", ptx)
 

@@ -179,7 +179,7 @@ def emitted(compilation: Compilation, stages: list[str]) -> dict[str, bytes]:
     def nvgpu() -> bytes:
         from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
 
-        return lower_to_nvgpu(list(compilation.modules.values())).encode()
+        return lower_to_nvgpu(list(compilation.modules.values()), compilation.target).encode()
 
     def cubin() -> bytes:
         assert compilation.assembly is not None

@@ -20,6 +20,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 _BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp8e4nv": 1, "fp8e5": 1, "i8": 1, "i32": 4, "i64": 8, "u8": 1, "i16": 2}
 # Triton's numbers of the driver's element types and swizzle modes.
 _ELEMENT = {0: "u8", 1: "u16", 2: "u32", 3: "i32", 4: "u64", 5: "i64", 6: "f16", 7: "f32", 9: "f64", 10: "bf16"}
+_PADDED = {14: "u4x16_align16"}  # Of 4-bit elements, two a byte in the array and a byte each in shared memory's boxes.
 _SWIZZLE = {0: "none", 1: "32B", 2: "64B", 3: "128B"}
 
 
@@ -144,11 +145,13 @@ def _descriptor(name, descriptor, tensor_map):
             *({"kind": "i64", "value": value} for value in shape + strides),
             *[{"kind": "i32", "value": 0}] * 2,
         ]
+    number = tensor_map["elem_type"]
+    inner = shape[-1] * (2 if number in _PADDED else 1)
     return [
         {
             "kind": "tensormap",
-            "dtype": _ELEMENT[tensor_map["elem_type"]],
-            "dims": shape[::-1],
+            "dtype": (_ELEMENT | _PADDED)[number],
+            "dims": [inner, *shape[-2::-1]],
             "strides": [stride * size for stride in strides[:-1]][::-1],
             "box": list(tensor_map["block_size"])[::-1],
             "element_strides": [1] * len(shape),

@@ -184,8 +184,8 @@ def _rows(map: AnyMap, transaction_bytes: int) -> tuple[int, int] | None:
     data_type = map.data_type
     if not isinstance(map, TensorMap) or data_type is None or map.interleave != "none":
         return None
-    row_bytes = map.box[0] * data_type.shared_bits // 8
-    return transaction_bytes // row_bytes, row_bytes
+    counted_bytes = map.box[0] * data_type.global_bits // 8
+    return transaction_bytes // counted_bytes, map.box[0] * data_type.shared_bits // 8
 
 
 def _wrapped(tone: Tone, head: str, text: str) -> Iterator[Line]:

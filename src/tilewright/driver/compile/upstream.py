@@ -56,6 +56,12 @@ _CHOICES = (
         lambda wanted: replace(wanted, split=1),
     ),
     _Choice(
+        "pairs of CTAs that multiply as one",
+        lambda decisions: isinstance(decisions, CascadeDecisions) and bool(decisions.pair),
+        lambda wanted: wanted.cluster not in (None, (1, 1)),
+        lambda wanted: replace(wanted, cluster=(1, 1)),
+    ),
+    _Choice(
         "a left operand computed in registers",
         lambda decisions: isinstance(decisions, CascadeDecisions) and decisions.computed > 0,
         lambda wanted: wanted.computed == "registers",
@@ -87,7 +93,7 @@ def writable(
     """
     left_out: list[str] = []
     facts = target_named(target)
-    if not facts.supports("wgmma"):
+    if not (facts.supports("wgmma") or facts.supports("tensor_memory")):
         return wanted, ()
     while True:
         elements = elements_of(kernel, dtype)

@@ -113,6 +113,7 @@ def _shared_memory(map: AnyMap, target: Target) -> Iterator[Violation]:
             target.fact("mbarrier.transaction_bytes_max").source,
         )  # fmt: skip
     interleave: int = map.fields.interleave
+    dtype: int = map.fields.dtype
     if footprint_bytes > transaction_bytes and interleave != INTERLEAVE_NONE:
         yield _caution(
             "TM034", "row-pitch", field, 0, footprint_bytes, transaction_bytes,
@@ -120,7 +121,7 @@ def _shared_memory(map: AnyMap, target: Target) -> Iterator[Violation]:
             f"{footprint_bytes} bytes, the barrier counts {transaction_bytes}",
             "PTX ISA 5.5.7 (swizzling modes): the pattern is one of addresses",
         )  # fmt: skip
-    elif footprint_bytes > transaction_bytes:
+    elif footprint_bytes > transaction_bytes and DATA_TYPES[dtype].global_bits == DATA_TYPES[dtype].shared_bits:
         yield _caution(
             "TM034", "row-pitch", field, 0, footprint_bytes, transaction_bytes,
             f"rows are narrower than the swizzle and stand a whole span apart: the buffer needs {footprint_bytes} "

@@ -2,10 +2,11 @@
 
 The transaction is what the copy adds to its mbarrier: the full box or column, whatever of it is out of bounds. The
 footprint is what the destination needs: under a swizzle whose span is wider than the inner row, rows stand a whole span
-apart, and the swizzle spreads even the last row over its span. Packed values that are padded in shared memory count
-padded. With interleave a unit is one slice of 16 or 32 bytes, and of the channel groups one is taken, whatever the box
-says; what of the last span its slices leave empty is part of the footprint, since the swizzle may put some of them
-there. All this is as an H200 does it (oracle rows of `tma_load`); `machine.copy.box` moves the bytes and agrees.
+apart, and the swizzle spreads even the last row over its span. Packed values that are padded in shared memory fill
+it padded, and count as they lie in global memory (`machine.copy.box` has the grounds). With interleave a unit is one
+slice of 16 or 32 bytes, and of the channel groups one is taken, whatever the box says; what of the last span its slices
+leave empty is part of the footprint, since the swizzle may put some of them there. All this is as an H200 does it
+(oracle rows of `tma_load`); `machine.copy.box` moves the bytes and agrees.
 
 Not handled: the slices of a multicast. Checked by: tests/legal/tensor_map/test_footprint.py, against the copy engine's
 model.
@@ -41,17 +42,16 @@ def copy_bytes(map: AnyMap, target: Target) -> tuple[int, int] | None:
     if min(counts) < 1:
         return None
     if interleave != INTERLEAVE_NONE:
-        row_bytes = counts[0] * _SLICE_BYTES[interleave]
-        pitch_bytes = row_bytes
+        counted_bytes = pitch_bytes = counts[0] * _SLICE_BYTES[interleave]
     else:
         row_bits = counts[0] * DATA_TYPES[dtype].shared_bits
         if row_bits % 8:
             return None
-        row_bytes = row_bits // 8
-        pitch_bytes = max(row_bytes, spans[swizzle])
+        counted_bytes = counts[0] * DATA_TYPES[dtype].global_bits // 8
+        pitch_bytes = max(row_bits // 8, spans[swizzle])
     rows = prod(counts[1:])
     span = max(spans[swizzle], 1)
-    return -(-rows * pitch_bytes // span) * span, rows * row_bytes
+    return -(-rows * pitch_bytes // span) * span, rows * counted_bytes
 
 
 def _counts(map: AnyMap, interleave: int) -> list[int]:

@@ -23,7 +23,9 @@ from xdsl.ir import Block, Operation
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
+from tilewright.ir.ac.tensor_memory import TensorMemoryOp
 from tilewright.ir.tier import UNITS
 from tilewright.lower.distribution.raster import order_of
 from tilewright.lower.mlir.declarations import write_declarations, write_fixed
@@ -38,6 +40,15 @@ from tilewright.lower.mlir.protocol import (
     write_copy_store,
     write_wait,
     write_wgmma_issue,
+)
+from tilewright.lower.mlir.tensor_slots import (
+    SlotSetUp,
+    SlotWork,
+    enter_role,
+    waits_for_sums,
+    write_fence_after,
+    write_set_up,
+    write_slots,
 )
 from tilewright.lower.mlir.text import (
     HeldCursor,
@@ -54,7 +65,7 @@ from tilewright.lower.mlir.text import (
 )
 from tilewright.lower.mlir.turns import TurnBounds, skip_cursors, turn_bounds, write_turn_pass, write_turn_wait
 from tilewright.lower.ptx.float8 import PTX_NAMES
-from tilewright.lower.ptx.lowering import integers
+from tilewright.lower.ptx.lowering import WARP_ROWS, integers
 from tilewright.lower.ptx.run_time import fixed_sizes
 
 
@@ -139,8 +150,10 @@ def _function(kernel: ac.KernelOp) -> list[str]:
 def _write_top_level(state: Nvgpu, op: Operation) -> None:
     text = state.text
     match op:
-        case ac.RingOp() | ac.BufferOp() | ac.GlobalOp():
+        case ac.RingOp() | ac.BufferOp() | ac.GlobalOp() | TensorMemoryOp():
             pass
+        case _ if isinstance(op, SlotSetUp):
+            write_set_up(state, op)
         case ac.TensorMapOp():
             descriptor = state.held[op.result]
             assert isinstance(descriptor, HeldMap)
@@ -189,6 +202,9 @@ def _write_role(state: Nvgpu, role: ac.RoleOp) -> None:
     unit, count, first = execution.unit.data, execution.count.data, execution.first_thread.data
     (argument,) = role.body.block.args
     text.line(f"// role {role.sym_name.data}")
+    state.warp_rows = WARP_ROWS if role.warp_rows is None else role.warp_rows.data
+    if is_set(role.leader):
+        raise cannot_write(role)
     if unit == "warp32":  # every thread of the CTA
         state.held[argument] = HeldIndex(state.thread)
         _write_block(state, role.body.block)
@@ -207,8 +223,10 @@ def _write_role(state: Nvgpu, role: ac.RoleOp) -> None:
             text.line(f"nvvm.setmaxregister {direction} {registers}")
         if unit == "thread1":
             with text.block(f"scf.if {state.is_first_thread} {{"):
+                enter_role(state, role)
                 _write_block(state, role.body.block)
         else:
+            enter_role(state, role)
             _write_block(state, role.body.block)
 
 
@@ -352,6 +370,8 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
             state.held[op.result] = write_advance(state, op, _stages_of(op, kind.ring.data))
         case ac.BarrierWaitOp():
             state.held[op.result] = write_wait(state, op)
+            if waits_for_sums(op):
+                write_fence_after(state)
         case ac.ArriveExpectOp():
             state.held[op.result] = write_arrive_expect(state, op)
         case ac.CopyIssueOp():
@@ -377,6 +397,8 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
 def _write_epilogue_op(state: Nvgpu, op: Operation) -> None:
     text = state.text
     match op:
+        case _ if isinstance(op, SlotWork):
+            write_slots(state, op)
         case ac.FragmentLoadOp():
             state.held[op.result] = write_fragment_load(state, op)
         case FragmentMapOp():

@@ -9,7 +9,9 @@ from __future__ import annotations
 from xdsl.ir import Block
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.tensor_memory import TensorMemoryOp
 from tilewright.ir.tier import MemoryType
+from tilewright.lower.mlir.tensor_slots import declare
 from tilewright.lower.mlir.text import (
     SHARED,
     WORKGROUP,
@@ -63,6 +65,8 @@ def write_declarations(state: Nvgpu, block: Block) -> list[str]:
                 state.held[op.result] = HeldBuffer(
                     op.address.data, memory.slots.data, memory.slot_bytes.data, memory.swizzle.data
                 )
+            case TensorMemoryOp():
+                state.held[op.result] = declare(op)
             case ac.TensorMapOp():
                 argument = f"%{op.sym_name.data}"
                 arguments.append(f"{argument}: !llvm.ptr {{llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64}}")

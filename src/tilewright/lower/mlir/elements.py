@@ -28,6 +28,7 @@ from tilewright.lower.mlir.text import (
     NvgpuText,
     cannot_write,
 )
+from tilewright.lower.ptx.lowering import WARP_ROWS
 
 _ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
 _SWIZZLE_MASK = {"128B": 0x70, "64B": 0x30, "32B": 0x10, "none": 0}
@@ -146,7 +147,7 @@ def _places(state: Nvgpu, origins: tuple[str, str], offsets: tuple[list[int], li
     warp = text.binary("warp", "divui", thread, text.constant(32))
     lane = text.binary("lane", "remui", thread, text.constant(32))
     four = text.constant(4)
-    row = text.add(text.multiply(warp, 16), text.binary("quad", "divui", lane, four))
+    row = text.add(text.multiply(warp, state.warp_rows), text.binary("quad", "divui", lane, four))
     column = text.multiply(text.binary("within", "remui", lane, four), 2)
     kind = vector_of(len(offsets[0]), "index")
     vectors: list[str] = []
@@ -197,6 +198,8 @@ def write_stage_write(state: Nvgpu, op: ac.StageWriteOp) -> None:
     """Columns [begin, end) of a fragment into a staging slot, in the swizzled rows that the bulk store expects."""
     text, fragment, buffer = state.text, state.held[op.fragment], state.buffer(op.buffer)
     assert isinstance(fragment, HeldFragment)
+    if state.warp_rows != WARP_ROWS:
+        raise cannot_write(op)
     begin, end = op.column_begin.data, op.column_end.data
     element, element_bytes = fragment.element, _ELEMENT_BYTES[fragment.element]
     turned = op.block is not None

@@ -58,7 +58,7 @@ def write_wait(state: Nvgpu, op: ac.BarrierWaitOp) -> HeldSlot:
 def _write_cluster_wait(state: Nvgpu, ring: HeldRing, cursor: HeldCursor, side: str, parity: str) -> None:
     """Other CTAs arrive on this barrier: what they did before must be seen, so the scope is the cluster."""
     text = state.text
-    address = _barrier_address(state, HeldSlot(ring, cursor.stage), side)
+    address = barrier_address(state, HeldSlot(ring, cursor.stage), side)
     word = text.into("parity", f"arith.extui {parity} : i1 to i32")
     text.line("// neither nvgpu nor nvvm has a parity wait that acquires at cluster scope")
     with text.block("scf.while : () -> () {", "} do {"):
@@ -70,7 +70,7 @@ def _write_cluster_wait(state: Nvgpu, ring: HeldRing, cursor: HeldCursor, side: 
     text.line("}")
 
 
-def _barrier_address(state: Nvgpu, slot: HeldSlot, side: str) -> str:
+def barrier_address(state: Nvgpu, slot: HeldSlot, side: str) -> str:
     """Shared-memory address of one barrier, as i32."""
     text = state.text
     first = slot.ring.address + (8 * slot.ring.stages if side == "empty" else 0)
@@ -99,7 +99,7 @@ def write_arrive(state: Nvgpu, op: ac.ArriveOp) -> None:
     peers = text.constant(op.peers.data)
     tells = text.into("tells", f"arith.cmpi ult, {state.warpgroup_thread}, {peers} : index")
     with text.block(f"scf.if {tells} {{"):
-        address = _barrier_address(state, slot, "empty")
+        address = barrier_address(state, slot, "empty")
         pointer = text.into("barrier", f"llvm.inttoptr {address} : i32 to !llvm.ptr<3>")
         peer = text.into("peer", f"arith.index_cast {state.warpgroup_thread} : index to i32")
         remote = text.into("remote", f"nvvm.mapa {pointer}, {peer} : !llvm.ptr<3> -> !llvm.ptr<7>")
@@ -163,10 +163,16 @@ def staging_offset(state: Nvgpu, buffer: HeldBuffer, slot: int, unit: str) -> st
 
 
 def _descriptor(state: Nvgpu, buffer: HeldBuffer, leading: int, stride: int, slot: str, extra: str) -> str:
-    """The 64-bit matrix descriptor of a slot's operand: start address in 16-byte units in bits 13:0, leading offset in
-    29:16, stride offset in 45:32, swizzle in 63:62."""
-    text = state.text
+    """wgmma's matrix descriptor of a slot's operand: leading offset in bits 29:16, stride offset in 45:32, swizzle in
+    63:62."""
     fixed = ((leading >> 4) & 0x3FFF) << 16 | ((stride >> 4) & 0x3FFF) << 32 | _DESCRIPTOR_SWIZZLE[buffer.swizzle] << 62
+    return operand_descriptor(state, buffer, fixed, slot, extra)
+
+
+def operand_descriptor(state: Nvgpu, buffer: HeldBuffer, fixed: int, slot: str, extra: str) -> str:
+    """The 64-bit descriptor of a slot's operand: start address in 16-byte units in bits 13:0. fixed: all other bits;
+    extra: bytes by which it begins later."""
+    text = state.text
     offset = text.add(text.multiply(slot, buffer.slot_bytes), buffer.address)
     if extra:
         offset = text.add(offset, extra)
@@ -178,7 +184,7 @@ def _descriptor(state: Nvgpu, buffer: HeldBuffer, leading: int, stride: int, slo
     return text.binary("descriptor", "ori", units, text.constant(signed, "i64"), "i64")
 
 
-def _moved(state: Nvgpu, descriptor: str, offset_bytes: int) -> str:
+def moved_descriptor(state: Nvgpu, descriptor: str, offset_bytes: int) -> str:
     if not offset_bytes:
         return descriptor
     return state.text.binary("descriptor", "addi", descriptor, state.text.constant(offset_bytes >> 4, "i64"), "i64")
@@ -207,10 +213,10 @@ def write_wgmma_issue(state: Nvgpu, op: ac.WgmmaIssueOp) -> tuple[HeldAccumulato
     b_layout = "col" if op.b_major.data == "K" else "row"
     a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
     for step in range(op.steps.data):
-        b = _moved(state, b_base, b_steps[step])
+        b = moved_descriptor(state, b_base, b_steps[step])
         scale = "zero" if overwrites and step == 0 else "one"
         for number in range(m // 64):
-            a = _moved(state, a_base, a_steps[step] + number * op.a_block_bytes.data)
+            a = moved_descriptor(state, a_base, a_steps[step] + number * op.a_block_bytes.data)
             blocks[number] = text.into(
                 "accumulator",
                 f"nvvm.wgmma.mma_async {a}, {b}, {blocks[number]}, #nvvm.shape<m = 64, n = {n}, k = 16>, "

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
+from tilewright.lower.ptx.lowering import WARP_ROWS
 
 WORKGROUP = "#gpu.address_space<workgroup>"
 SHARED = f"memref<?xi8, {WORKGROUP}>"
@@ -111,6 +112,17 @@ class HeldBuffer:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldTensorMemory:
+    """Columns of tensor memory that are the slots of a ring. word_address: of dynamic shared memory, where their
+    address stands."""
+
+    word_address: int
+    columns: int
+    slot_columns: int
+    ring: str
+
+
+@dataclass(frozen=True, slots=True)
 class HeldMap:
     """A tensor map; box_type: the memref type of one box."""
 
@@ -196,6 +208,7 @@ class HeldNothing:
 Held = (
     HeldRing
     | HeldBuffer
+    | HeldTensorMemory
     | HeldMap
     | HeldArray
     | HeldCursor
@@ -263,6 +276,10 @@ class Nvgpu:
     warpgroup: str = ""
     warpgroup_thread: str = ""
     is_first_thread: str = ""
+    sums: str = ""
+    """Address of the role's first slot of tensor memory, as i32."""
+    warp_rows: int = WARP_ROWS
+    """How many rows after a warp's of a unit those of its next warp begin."""
 
     @property
     def cluster_size(self) -> int:

@@ -78,7 +78,7 @@ _KINDS: dict[str, tuple[Kind, OperandElement, int]] = {
 """By element: the kind, what that calls it, and how many of the contracted axis one tcgen05.mma takes."""
 _STEP_COLUMNS = 8
 """Of A in tensor memory, what one tcgen05.mma takes."""
-_LOAD_COLUMNS, _LOAD_REGISTERS, _LOAD_MOST = 8, 4, 16
+LOAD_COLUMNS, LOAD_REGISTERS, _LOAD_MOST = 8, 4, 16
 """Of tcgen05.ld.16x256b.x1, and how many at once: of 32, ptxas (12.9) finds registers only where a launch has 146."""
 _STORE_COLUMNS, _STORE_REGISTERS, _STORE_MOST = 4, 2, 64
 """Of tcgen05.st.16x128b.x1, and its largest count."""
@@ -336,6 +336,11 @@ def _pieces(count: int, most: int) -> Iterator[tuple[int, int]]:
         first += size
 
 
+def load_pieces(count: int) -> Iterator[tuple[int, int]]:
+    """Of so many times eight columns, what each load takes: (first, how many)."""
+    return _pieces(count, _LOAD_MOST)
+
+
 def _load(lowering: Lowering, op: TensorLoadOp) -> None:
     kind = op.accumulator.type
     assert isinstance(kind, TensorAccumulatorType)
@@ -348,10 +353,10 @@ def loaded(lowering: Lowering, memory: TensorMemoryPlace, own: str, column: int,
     """Columns from one on, as a fragment. own: address of the first of all in the warp's lanes."""
     text = lowering.text
     values = [text.register("f32") for _ in range(columns // 2)]
-    for first, count in _pieces(columns // _LOAD_COLUMNS, _LOAD_MOST):
-        address = text.into("b32", "add.u32", own, column + _LOAD_COLUMNS * first)
-        assert_access(lowering, memory, address, _LOAD_COLUMNS * count)
-        names = values[_LOAD_REGISTERS * first : _LOAD_REGISTERS * (first + count)]
+    for first, count in load_pieces(columns // LOAD_COLUMNS):
+        address = text.into("b32", "add.u32", own, column + LOAD_COLUMNS * first)
+        assert_access(lowering, memory, address, LOAD_COLUMNS * count)
+        names = values[LOAD_REGISTERS * first : LOAD_REGISTERS * (first + count)]
         text.emit(f"tcgen05.ld.sync.aligned.16x256b.x{count}.b32", _vector(names), f"[{address}]")
     text.emit("tcgen05.wait::ld.sync.aligned")
     return FragmentPlace((tuple(values),), columns, "mn", "f32")

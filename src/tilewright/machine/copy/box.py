@@ -11,7 +11,9 @@ box, rounded up; without interleave that of dimension 0 is ignored (`cuTensorMap
 
 Packed values (PTX ISA 5.5.1.1): of `.b4x16` two to a byte on both sides; of `.b4x16_p64` and `.b6x16_p32` sixteen to 8
 or 12 bytes of global memory, which take 16 bytes of shared memory, the rest of them undefined and here not written.
-How many bytes such a copy counts is stated nowhere: the 16 are assumed, unmeasured (compute capability 9.0 has none).
+Such a copy counts the bytes of global memory, 8 or 12 of sixteen values: PTX states nothing, and shipped kernels
+expect so many (CUTLASS, sm100_mma_warpspecialized.hpp, `TmaTransactionBytes` with `sizeof_bits` 4 or 6; Triton, whose
+padded operands have an unpadded block type). Unmeasured here: compute capability 9.0 has none.
 
 Everything that doesn't depend on the start coordinates is computed once a map and kept. A kernel copies few boxes to
 few places, over and over, so that ranges are kept, too, and are the same object each time.
@@ -55,8 +57,9 @@ class Row:
     pitch_bytes: int
 
     @property
-    def shared_bytes(self) -> int:
-        return self.count * self.shared_unit_bytes
+    def transaction_bytes(self) -> int:
+        """What it adds to the mbarrier: of packed values without the gaps that they have in shared memory."""
+        return self.count * self.unit_bytes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -182,7 +185,7 @@ def box_of(tensor_map: TensorMap, facts: Target) -> Box:
         counts=tuple(counts),
         steps=tuple(steps),
         strides_bytes=strides_bytes,
-        transaction_bytes=row_count * row.shared_bytes,
+        transaction_bytes=row_count * row.transaction_bytes,
         footprint_bytes=footprint_of(row, row_count, tensor_map.swizzle),
         global_bytes=_frozen(global_bytes),
         global_ranges=merged(global_bytes),

@@ -90,13 +90,13 @@ def footprint(tensor_map: TensorMap, address: int, facts: Target, mode: CopyMode
         return box_ranges(box, address), box.transaction_bytes
     four = _four_rows(tensor_map, facts) if mode == "rows4" else tensor_map
     row, row_count = _rows(four, facts)
-    return shared_ranges(row, row_count, four, address), row_count * row.shared_bytes
+    return shared_ranges(row, row_count, four, address), row_count * row.transaction_bytes
 
 
 def transaction_bytes(tensor_map: TensorMap, facts: Target) -> int:
     """Bytes one load adds to its mbarrier: the full box or column, whatever is out of bounds."""
     row, row_count = _rows(tensor_map, facts)
-    return row_count * row.shared_bytes
+    return row_count * row.transaction_bytes
 
 
 def footprint_bytes(tensor_map: TensorMap, facts: Target) -> int:
@@ -129,7 +129,7 @@ def load_box(
     return BoxLoad(
         shared_offsets=shared_addresses(placed.row, placed.row_count, four, destination_address),
         values=values,
-        transaction_bytes=placed.row_count * placed.row.shared_bytes,
+        transaction_bytes=placed.row_count * placed.row.transaction_bytes,
         global_ranges=placed.ranges,
         shared_ranges=shared_ranges(placed.row, placed.row_count, four, destination_address),
     )

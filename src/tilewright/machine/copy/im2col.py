@@ -50,7 +50,7 @@ class Column:
 
     @property
     def transaction_bytes(self) -> int:
-        return self.row_count * self.row.shared_bytes
+        return self.row_count * self.row.transaction_bytes
 
 
 @lru_cache(maxsize=256)
