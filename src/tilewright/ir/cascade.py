@@ -19,8 +19,10 @@ from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision, spill_bytes
 from tilewright.ir.group_rows import GroupDecision
+from tilewright.ir.placement import Along, Held, State, dealt
 from tilewright.ir.split_sum import SplitSum, TeamSum
 from tilewright.ir.tile_stream import TileStream
+from tilewright.layout.linear.hierarchy import Hierarchy
 
 RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
@@ -336,6 +338,29 @@ class CascadeDecisions:
         return spill_bytes(self.consumers, self.spill_slots)
 
     @property
+    def deal(self) -> Hierarchy:
+        """What each place of a cluster computes of its tiles: units and CTAs rows and columns; CTAs and clusters that
+        share a tile take the streamed axis's tiles one after the other."""
+        return dealt(
+            {
+                "warpgroup": [(self.tile_units, self.row, self.unit_step)],
+                "cta": [
+                    (self.cluster[0], self.row, self.row_step),
+                    (self.cluster[1], self.column, self.column_step),
+                    (self.split, self.streamed, self.tile_streamed),
+                ],
+                "cluster": [(self.teams, self.streamed, self.split * self.tile_streamed)],
+            }
+        )
+
+    @property
+    def behind_sums(self) -> dict[str, State]:
+        """What each place of a level has of a tile's sum when those that share it have added up: CTAs of a cluster a
+        part of the columns each, as far as these go; of the clusters that share it, one."""
+        parts = sum_parts(self.tile_columns, self.split)
+        return {"cta": Along(self.column, self.column_step // parts, parts), "cluster": Held.ONE}
+
+    @property
     def shares(self) -> int:
         """CTAs that walk parts of a tile's sum."""
         return self.split * self.teams
@@ -348,8 +373,9 @@ class CascadeDecisions:
     @property
     def split_sum(self) -> SplitSum:
         """How CTAs of a cluster take the sum of a tile."""
-        step = self.column_step // sum_parts(self.tile_columns, self.split)
-        return SplitSum(self.split, self.consumers, self.tile_rows, self.tile_columns, step)
+        part = self.behind_sums["cta"]
+        assert isinstance(part, Along)
+        return SplitSum(self.split, self.consumers, self.tile_rows, self.tile_columns, part.count, part.step)
 
     @property
     def filler_waits(self) -> bool:

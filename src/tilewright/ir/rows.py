@@ -17,9 +17,12 @@ Checked by: tests/lower/points/test_rows.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.base.size import Size, ceil_div, product
 from tilewright.ir.function import Function
+from tilewright.ir.placement import Placement, contributors, dealt, folded, placed
+from tilewright.layout.linear.hierarchy import Hierarchy
 
 COSTLY = frozenset(
     {
@@ -74,6 +77,29 @@ class RowDecision:
         """Threads of a unit in one CTA."""
         return self.threads // self.ctas
 
+    @property
+    def deal(self) -> Hierarchy:
+        """Which points of a strip each place of the unit has."""
+        lanes = min(self.threads, _WARP_THREADS)
+        return dealt(
+            {
+                "register": [(self.run, self.axis, 1), (self.pieces, self.axis, self.threads * self.run)],
+                "lane": [(lanes, self.axis, self.run)],
+                "warp": [(self.cta_threads // lanes, self.axis, lanes * self.run)],
+                "cta": [(self.ctas, self.axis, self.cta_threads * self.run)],
+            }
+        )
+
+    @property
+    def of_fold(self) -> Placement:
+        """Of a fold along the row: what the places have is folded at each level at which they have contributions."""
+        return _of_fold(self)
+
+    @property
+    def warps(self) -> int:
+        """Of all CTAs, that have a contribution to a fold each."""
+        return contributors(self.of_fold, "warp") * contributors(self.of_fold, "cta")
+
     def grid(self, rows: Size, block: int) -> Size:
         """CTAs of `block` threads for so many rows."""
         return product((rows, self.ctas)) if self.ctas > 1 else ceil_div(rows, block // self.threads)
@@ -81,8 +107,7 @@ class RowDecision:
     def partial_bytes(self, folds: int, words: int) -> int:
         """Shared memory of a CTA for what warps have of folds: words of each warp, of all folds, where units have
         several warps; and a barrier for each fold of a cluster."""
-        warps = self.threads // _WARP_THREADS
-        barriers = folds * BARRIER_BYTES if self.ctas > 1 else 0
+        barriers, warps = folds * BARRIER_BYTES if contributors(self.of_fold, "cta") > 1 else 0, self.warps
         return barriers + words * warps * _WORD_BYTES if warps > 1 else 0
 
     def kept_bytes(self, length: int, element_bytes: int) -> int:
@@ -92,3 +117,8 @@ class RowDecision:
     def kept_strip_bytes(self, element_bytes: int) -> int:
         """Of one strip."""
         return self.cta_threads * self.run * self.pieces * element_bytes
+
+
+@lru_cache(maxsize=64)
+def _of_fold(row: RowDecision) -> Placement:
+    return folded(placed(row.deal, (row.axis,)), row.axis, "fold")

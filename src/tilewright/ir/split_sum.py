@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir.ac.split import contributions, sum_parts
+from tilewright.ir.ac.split import contributions
 
 
 @dataclass(frozen=True, slots=True)
 class SplitSum:
-    """ctas: that share a tile; units: consumers that have rows of it; rows, columns: of the tile; part_step: columns
-    from one part of the sum to the next."""
+    """ctas: that share a tile; units: consumers that have rows of it; rows, columns: of the tile; parts: of its
+    columns, each stored by one of the CTAs; part_step: columns from one part of the sum to the next."""
 
     ctas: int
     units: int
     rows: int
     columns: int
+    parts: int
     part_step: int
-
-    @property
-    def parts(self) -> int:
-        """Parts of a tile's columns, each stored by one of the CTAs."""
-        return sum_parts(self.columns, self.ctas)
 
     @property
     def partial_bytes(self) -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from tilewright.base.plural import counted
 from tilewright.driver.compile.compile import Compilation
 from tilewright.driver.views.demo import RELATIVE_ERROR_LIMIT, Comparison
+from tilewright.driver.views.placement import placement_rows
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, StoreDecision
+from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.operations import ProgramOp
 from tilewright.ir.tile_stream import TileStream
 
 Rows = list[tuple[str, str]]
@@ -14,20 +17,20 @@ Rows = list[tuple[str, str]]
 
 def decision_rows(compilation: Compilation) -> Rows:
     """What was decided, as (name, words); reasons have the name "because". Of several programs one after the other."""
-    if len(compilation.parts) == 1:
-        return _decided_rows(compilation.decisions)
     rows: Rows = []
     for part in compilation.parts:
-        rows += [("kernel", " and ".join(part.entries)), *_decided_rows(part.decisions)]
+        rows += [("kernel", " and ".join(part.entries))] if len(compilation.parts) > 1 else []
+        rows += _decided_rows(the_program(part.module), part.decisions)
     return rows
 
 
-def _decided_rows(decisions: Decisions) -> Rows:
+def _decided_rows(program: ProgramOp, decisions: Decisions) -> Rows:
     match decisions:
         case ElementwiseDecisions():
             rows = [("grid", f"{decisions.ctas} CTAs of {decisions.threads} threads")]
         case CascadeDecisions():
             rows = _cascade_rows(decisions)
+    rows += [(f"placed {name}", words) for name, words in placement_rows(program, decisions)]
     return [*rows, *(("because", reason) for reason in decisions.reasons)]
 
 
@@ -60,8 +63,6 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
             rows[-1] = (rows[-1][0], f"{rows[-1][1]}, beside those of the operand before")
         if slot.piece_bytes:
             rows[-1] = (rows[-1][0], f"{rows[-1][1]}, by threads in pieces of {slot.piece_bytes} bytes")
-        if slot.peers > 1:
-            rows[-1] = (rows[-1][0], f"{rows[-1][1]}, brought for each other by {slot.peers} CTAs of a cluster")
     if d.partials:
         rows.append(("sum", f"in two levels, {counted(d.partials, 'slot')} of an iteration"))
     if d.shares > 1:

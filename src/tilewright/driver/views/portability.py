@@ -10,12 +10,13 @@ Checked by: tests/cli/test_portability_command.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import aligned, elements_of
-from tilewright.driver.compile.sequence import sequence
+from tilewright.driver.compile.sequence import Part, sequence
+from tilewright.driver.views.placement import gain_words, placement_rows
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
@@ -42,12 +43,21 @@ def portability(
             rows.append(TargetRow(target.name, target.title, f"{where}{error.message}", error.remedy))
             continue
         time = sum(microseconds(the_program(part.module), part.decisions, target) for part in parts)
-        decisions = tuple(tuple(part.decisions.reasons) for part in parts)
+        decisions = tuple((*part.decisions.reasons, *_placed(part, target)) for part in parts)
         rows.append(
             TargetRow(target.name, target.title, decisions=decisions, microseconds=time, grounds=_grounds(target))
         )
     shape = ", ".join(f"{name}={extent}" for name, extent in dims.items())
     return PortabilityReport(kernel.name, shape, tuple(rows))
+
+
+def _placed(part: Part, target: Target) -> Iterator[str]:
+    """Which slices lie where in a cluster, and what tensor memory gains."""
+    program = the_program(part.module)
+    for name, words in placement_rows(program, part.decisions):
+        yield f"placed {name}: {words}"
+    if words := gain_words(program, part.decisions, target):
+        yield words
 
 
 def _grounds(target: Target) -> str:

@@ -249,15 +249,21 @@ class Consumer:
                 self.values[output] = item
         self.settle()
 
-    def of_all_parts(self, total: SSAValue) -> SSAValue:
-        """A tile's sum, of which this is a part where several CTAs walk it: those of a cluster add up, and each goes on
+    def of_all_parts(self, output: SSAValue, total: SSAValue) -> SSAValue:
+        """A walk's sum, of which this is a part where several CTAs walk it: those of a cluster add up, and each goes on
         with some of the columns; clusters do so through memory. A head's is handed over, nothing is made of it here."""
-        self.meetings, total = meet(self.build, self.d.split_sum, self.shared.meeting, self.meetings, total, self.unit)
         part, number, partials = self.place.section.part, self.place.number, self.shared.partials
-        if self.place.team is not None:
-            place = (self.place.indices[self.axes.row], self.place.indices[self.axes.column], self.place.team)
-            counts = tile_counts(self.program, self.d)
-            return sum_of_teams(self.build, self.d.team_sum, partials, counts, total, place, self.unit)
+        for each in self.shared.exchanges.get(output, ()):
+            match each.space:
+                case "shared::cluster" if self.shared.meeting is not None:
+                    how, meeting = self.d.split_sum, self.shared.meeting
+                    self.meetings, total = meet(self.build, how, meeting, self.meetings, total, self.unit)
+                case "global" if self.place.team is not None and partials is not None:
+                    place = (self.place.indices[self.axes.row], self.place.indices[self.axes.column], self.place.team)
+                    counts = tile_counts(self.program, self.d)
+                    total = sum_of_teams(self.build, self.d.team_sum, partials, counts, total, place, self.unit)
+                case _:
+                    raise AssertionError(f"no exchange through {each.space} is emitted")
         if not part or number is None or partials is None:
             return total
         if part == "head":

@@ -26,6 +26,7 @@ from tilewright.ir.cascade_facts import Product, cascade_axes, first_alike, load
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.group_rows import in_line
 from tilewright.ir.issued_products import loads_issued
+from tilewright.ir.placed_program import placements
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
@@ -122,9 +123,14 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     staging_at, units = staging_address(d), d.consumers
     staging = declare_staging(build, d.stores, d.staging_slots, d.staging_slot_bytes, staging_at, units)
     turns = declare_turns(build, behind_barriers(d)) if d.turns else None
-    meeting = declare_meeting(build, d.split_sum, partials_address(d), behind_barriers(d))
+    exchanges = placements(program, d.deal, tuple(rings), d.behind_sums).exchanges
+    met = {each.space for listed in exchanges.values() for each in listed}
+    meeting = None
+    if "shared::cluster" in met:
+        meeting = declare_meeting(build, d.split_sum, partials_address(d), behind_barriers(d))
     workspaces = stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.tile_columns))
-    workspaces = workspaces or team_workspaces(program, d.team_sum, tile_counts(program, d))
+    if "global" in met:
+        workspaces = team_workspaces(program, d.team_sum, tile_counts(program, d))
     partials = declare_partial_sums(build, workspaces)
     declare_spill_slots(build, d.spill_slots, d.consumers, spilled_address(d))
     _ask_ahead(build, d, rings, tile_counts(program, d))
@@ -151,9 +157,8 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
         add_issuer_ahead(build, program, d, rings, sums, _WARPGROUP)
     elif sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
-    _add_consumer(
-        build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials, meeting, rooms), arrays, sums
-    )
+    shared = Shared(rows, columns, staging, turns, memory, partials, meeting, rooms, exchanges)
+    _add_consumer(build, program, d, rings, shared, arrays, sums)
     if allocated is not None:
         take_down(build, d, allocated)
     if d.cluster_ctas > 1 and not d.pair:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from tilewright.ir.placed_program import Exchange
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.cascade.slots import Ring
 from tilewright.lower.distribution.split_product import Meeting
@@ -26,5 +28,7 @@ class Shared:
     memory: SSAValue | None
     partials: PartialSums | None = None
     meeting: Meeting | None = None
-    rooms: dict[tile.LoadOp, Ring] = field(default_factory=dict[tile.LoadOp, Ring])
+    rooms: Mapping[tile.LoadOp, Ring] = field(default_factory=dict[tile.LoadOp, Ring])
     """Of what consumers make of a load, as if rings guarded them."""
+    exchanges: Mapping[SSAValue, tuple[Exchange, ...]] = field(default_factory=dict[SSAValue, "tuple[Exchange, ...]"])
+    """Of a walk's sums, of which several CTAs have a contribution each."""

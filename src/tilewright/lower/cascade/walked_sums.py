@@ -66,7 +66,7 @@ def sums_of_walk(consumer: Consumer, walk: tile.LoopOp, products: Sequence[Produ
     which = [consumer.rings[each.brought].decision.which for each in products]
     if consumer.d.computed:
         total = sum_of_computed(consumer, products[0], consumer.place.section.slices)
-        return {walk.outputs[0]: consumer.of_all_parts(total)}
+        return {walk.outputs[0]: consumer.of_all_parts(walk.outputs[0], total)}
     loads = multiplied(consumer, products[0])
     if consumer.d.partials:
         found = _in_two_levels(consumer, sorted(products, key=lambda each: which[products.index(each)]), loads)
@@ -74,7 +74,7 @@ def sums_of_walk(consumer: Consumer, walk: tile.LoopOp, products: Sequence[Produ
         symbol, distance = consumer.place.section.slices, consumer.d.release_distance
         found = [sum_of_slots(consumer, products[0], loads, symbol, [], distance)]
     if len(found) == 1:
-        found = _parts(consumer.build, consumer.of_all_parts(found[0]), len(products))
+        found = _parts(consumer.build, consumer.of_all_parts(walk.outputs[0], found[0]), len(products))
     return {output: found[at] for output, at in zip(walk.outputs, which, strict=True)}
 
 

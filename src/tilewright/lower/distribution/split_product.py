@@ -46,10 +46,8 @@ class Share:
 WHOLE_TILE = Share([], [])
 
 
-def declare_meeting(build: Build, s: SplitSum, address: int, barriers: int) -> Meeting | None:
-    """None where no axis is split. address, barriers: bytes into shared memory."""
-    if s.ctas == 1:
-        return None
+def declare_meeting(build: Build, s: SplitSum, address: int, barriers: int) -> Meeting:
+    """address, barriers: bytes into shared memory."""
     ring = build.value(
         ac.RingOp.create(
             properties={
@@ -108,14 +106,12 @@ def start_meetings(build: Build, meeting: Meeting | None) -> list[SSAValue]:
 def meet(
     build: Build,
     s: SplitSum,
-    meeting: Meeting | None,
+    meeting: Meeting,
     cursors: list[SSAValue],
     accumulator: SSAValue,
     unit: SSAValue,
 ) -> tuple[list[SSAValue], SSAValue]:
-    """(cursors that follow, the sum of this CTA's part of the columns); the accumulator itself where none is split."""
-    if meeting is None:
-        return cursors, accumulator
+    """(cursors that follow, the sum of this CTA's part of the columns)."""
     kind = accumulator.type
     assert isinstance(kind, ac.AccumulatorType)
     (cursor,) = cursors

@@ -54,10 +54,7 @@ _WARPS = 4
 
 
 def team_workspaces(program: tile.ProgramOp, t: TeamSum, counts: Sequence[Size]) -> tuple[Buffer, ...]:
-    """The arrays through which teams hand over partial sums; none where there is one team. counts: of tiles along rows
-    and columns."""
-    if t.teams == 1:
-        return ()
+    """The arrays through which teams hand over partial sums. counts: of tiles along rows and columns."""
     taken = {buffer.name for buffer in buffers(program)}
     names = [_free(name, taken) for name in ("team_sums", "team_flags")]
     tiles_m, tiles_n = (number_of(count) for count in counts[:2])
@@ -92,17 +89,15 @@ def stored_by_last(build: Build, t: TeamSum, stored: Share, team: SSAValue | Non
 def sum_of_teams(
     build: Build,
     t: TeamSum,
-    sums: PartialSums | None,
+    sums: PartialSums,
     counts: Sequence[Size],
     accumulator: SSAValue,
-    place: tuple[SSAValue, SSAValue, SSAValue | None],
+    place: tuple[SSAValue, SSAValue, SSAValue],
     unit: SSAValue,
 ) -> SSAValue:
     """The tile's sum, in the last team's CTAs. counts: tiles along rows and columns; place: the tile's row and column,
     and the team."""
     row, column, team = place
-    if sums is None or team is None:
-        return accumulator
     op = TeamSumOp.create(
         operands=[accumulator, sums.partials, sums.flags, row, column, team, unit],
         properties={

@@ -29,6 +29,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tilewright.ir.placement import Placement, contributors
 from tilewright.ir.rows import BARRIER_BYTES
 from tilewright.lower.points.wide_loads import WORD_BYTES
 from tilewright.lower.ptx.emit import Text, float_literal
@@ -45,16 +46,28 @@ _LATER_IS_BETTER = {"max": "setp.gtu.and.f32", "min": "setp.ltu.and.f32"}
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """thread: register with a thread's number in its unit, of `threads`; shared: one with the address of the words of
-    folds, of which this one's first is number `word` of each warp; ctas: among which its threads are; barrier: of
-    several, a register with the address of the fold's barrier."""
+    """thread: register with a thread's number in its unit; met: where contributions to a fold lie before it, by level;
+    shared: a register with the address of the words of folds, of which this one's first is number `word` of each warp;
+    barrier: where several CTAs have contributions, one with the address of the fold's barrier."""
 
     thread: str
-    threads: int
+    met: Placement
     shared: str
     word: int
-    ctas: int = 1
     barrier: str = ""
+
+    @property
+    def lanes(self) -> int:
+        return contributors(self.met, "lane")
+
+    @property
+    def ctas(self) -> int:
+        return contributors(self.met, "cta")
+
+    @property
+    def warps(self) -> int:
+        """Of all CTAs."""
+        return contributors(self.met, "warp") * self.ctas
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +154,8 @@ def _across_unit(
 ) -> list[str]:
     """Words of each thread folded over the unit. across: folds several of a thread, and those over groups of
     neighbouring lanes; identities: words that change nothing."""
-    totals = across([own], min(unit.threads, WARP_THREADS))
-    warps = unit.threads // WARP_THREADS
-    if warps <= 1:
+    totals, warps = across([own], unit.lanes), unit.warps
+    if warps == 1:
         return totals
     lane = text.into("b32", "and.b32", unit.thread, WARP_THREADS - 1)
     writes = text.into("pred", "setp.lt.u32", lane, unit.ctas)

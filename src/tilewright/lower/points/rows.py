@@ -70,7 +70,7 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     if row.ctas > 1:
         barriers = addresses[0]
         words = [words_of(inner) for inner in op.body.block.ops if isinstance(inner, Fold)]
-        begin_meetings(text, thread, barriers, [row.threads // WARP_THREADS * WORD_BYTES * each for each in words])
+        begin_meetings(text, thread, barriers, [row.warps * WORD_BYTES * each for each in words])
         addresses[0] = text.into("b32", "add.u32", barriers, len(words) * BARRIER_BYTES)
         number = text.into("b32", "mov.u32", "%clusterid.x")
         rank = text.into("b32", "mov.u32", "%cluster_ctarank")
@@ -374,4 +374,4 @@ class _Row:
         if self.barriers:
             barrier = self.text.into("b32", "add.u32", self.barriers, number * BARRIER_BYTES)
         first = sum(map(words_of, folds[:number]))
-        return Unit(self.strip.thread, self.row.threads, self.shared, first, self.row.ctas, barrier)
+        return Unit(self.strip.thread, self.row.of_fold, self.shared, first, barrier)

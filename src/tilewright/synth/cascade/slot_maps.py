@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.base.error import TilewrightError
 from tilewright.ir.cascade import SPAN_BYTES, Lookup, SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
@@ -31,18 +32,21 @@ from tilewright.ir.cascade_facts import (
 )
 from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import RUN_BYTES
+from tilewright.ir.placement import dealt, placed, sharing
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, parameter_name
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.product import DOT_ELEMENTS
-from tilewright.ir.tile.types import axes_text, read_type
+from tilewright.ir.tile.types import axes_text, read_type, value_type
+from tilewright.layout.linear.hierarchy import Hierarchy
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
 from tilewright.synth.cascade.remade import chunks_of, inner_axis, needed_inner, remaking
 from tilewright.synth.cascade.slot_pieces import piece_bytes
 from tilewright.synth.cascade.tensor_columns import slot_sums
+from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -50,8 +54,6 @@ _STEP_BYTES = 32
 """Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
 SLICE_SPANS = 1
 """Of the swizzle, that a slot has of an axis that is taken by slices."""
-_SWIZZLED_ROWS = 8
-"""After which the swizzle of a slot repeats, so that boxes begin there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class WalkTile:
     @property
     def rows(self) -> int:
         return self.unit_rows * (1 if self.turns else self.consumers)
+
+    def deal(self, axes: CascadeAxes) -> Hierarchy:
+        """What the CTAs of a cluster compute of its tiles."""
+        down, across = PAIR if self.pair else self.cluster
+        return dealt({"cta": [(down, axes.row, self.rows), (across, axes.column, self.columns)]})
 
 
 def elements_of_span(brought: Sequence[tile.LoadOp]) -> int:
@@ -193,8 +200,8 @@ def obstacles(
     strange = {base_axis(axis) for each in slot.lookups for axis in each.axes} - {slot.outer, *axes.batch}
     if strange or slot.inner == slot.outer or blocks_along(read_dimensions(load.tensor), slot.inner):
         broken.append(f"it is read where integers over {axes_text(sorted(strange or {slot.inner}))} say")
-    if slot.box_rows % _SWIZZLED_ROWS:
-        broken.append(f"{slot.box_rows} rows of it lie together, no multiple of {_SWIZZLED_ROWS}")
+    if slot.box_rows % ATOM_ROWS:
+        broken.append(f"{slot.box_rows} rows of it lie together, no multiple of {ATOM_ROWS}")
     length = program.extents[slot.outer]
     if slot.page and length % slot.page:
         broken.append(f"{slot.outer} has {length} elements and ends within a block of {slot.page} of them")
@@ -238,15 +245,23 @@ def _slot(
     span, step = SPAN_BYTES // width, _STEP_BYTES // width
     sizes = {axes.row: choice.rows, axes.column: choice.columns, axes.streamed: choice.streamed}
     sizes |= {axis: whole_columns(program, axis, target) for axis in axes.further}
-    sizes |= {axis: sizes[axis] // PAIR[0] for axis in axes.columns} if choice.pair else {}
+    # CTAs that need the same bring a part each. Those of a pair, whose tensor cores read the memory of both, keep it:
+    # half of the columns. Else it is of a slot's rows, and the copy engine writes it to all of them.
+    read = set(map(base_axis, value_type(load.result).axis_names))
+    alike, *others = sharing(placed(choice.deal(axes), read), "cta")
+    assert len(alike) == 1 or not others, "a cluster's CTAs all share what any two of them need"
+    peers, kept = (1, len(alike)) if choice.pair else (len(alike), 1)
+    halved = next((axis for axis in (inner, outer) if axis in axes.columns), "") if kept > 1 else ""
+    sizes |= {halved: sizes[halved] // kept} if halved else {}
     sliced = next((axis for axis in (inner, outer) if axis not in sizes), "") if choice.sliced else ""
     sizes |= {sliced: SLICE_SPANS * span} if sliced else {}
     extents = {axis: sizes.get(axis, -(-program.extents[axis] // step) * step) for axis in (inner, outer)}
     dimensions = (found.inner, found.outer, *found.further)
-    # CTAs side by side along the columns need the same rows, and those along the rows the same columns.
-    peers = math.prod(
-        count for count, axis in zip(choice.cluster, (axes.row, axes.column), strict=True) if axis not in (inner, outer)
-    )
+    if peers > 1 and extents[outer] % (peers * ATOM_ROWS):
+        raise TilewrightError(
+            f"a cluster of {peers} CTAs cannot share slots of {extents[outer]} rows",
+            remedy=f"each CTA loads a part of them, which must be a multiple of {ATOM_ROWS}",
+        )
     # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
     apart = dict(zip((axes.row, axes.column), choice.apart, strict=True)).get(outer, 1)
     rows = math.gcd(extents[outer] // (peers * apart), *blocks_along(read_dimensions(load.tensor), outer))
@@ -269,6 +284,5 @@ def _slot(
         peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0), *(neighbours if any(neighbours) else ())),
         remade=remade, remade_element=made.value if remade else "",
         remade_chunks=chunks_of(extents[inner] * width) if remade else 0,
-        halved=next((sizes[axis] for axis in (inner, outer) if choice.pair and axis in axes.columns), 0),
-        halved_dimension=int(choice.pair and outer in axes.columns),
+        halved=sizes.get(halved, 0), halved_dimension=int(bool(halved) and halved == outer),
     )  # fmt: skip

@@ -32,7 +32,6 @@ from tilewright.synth.cascade.scaled_sums import Levels, choose_levels, scaled_d
 from tilewright.synth.cascade.slot_maps import WalkTile, both_come_by_maps
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
-from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.synth.distribution.grouped import GroupRows, choose_group_tile
 from tilewright.synth.distribution.split import require_split, require_teams
@@ -177,8 +176,6 @@ def choose_sum_tile(
         unit, slot_bytes, leaving, target, wanted, reasons, enough, most, along_rows=by_threads
     )
     memory = with_turns(memory, large.turns, target)
-    left, right = question.loaded_steps
-    _require_parts(shape, cluster, (right, left) if turned else (left, right))
     rows, columns = program.extents[axes.row], program.extents[axes.column]
     tiles = (math.ceil(rows / shape.row_step), math.ceil(columns / shape.column_step))
     order = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
@@ -305,18 +302,6 @@ def _cut_tiles(
     stream, reason = found
     reasons.append(reason)
     return TileStream(stream.tiles, stream.ctas - stream.tiles, stream.head_slices)
-
-
-def _require_parts(shape: TileShape, cluster: tuple[int, int], steps: tuple[int, int]) -> None:
-    """Raises TilewrightError where CTAs of a cluster cannot each bring an equal part of the rows that a slot of theirs
-    has. steps: elements along rows and columns of a tile by which more or less is loaded."""
-    for extent, issuers, step in zip((shape.rows, shape.columns), cluster[::-1], steps, strict=True):
-        rows = extent if step == ATOM_ROWS else shape.depth
-        if issuers > 1 and rows % (issuers * ATOM_ROWS):
-            raise TilewrightError(
-                f"a cluster of {issuers} CTAs cannot share slots of {rows} rows",
-                remedy=f"each CTA loads a part of them, which must be a multiple of {ATOM_ROWS}",
-            )
 
 
 def _levels(
