@@ -43,7 +43,8 @@ class RowDecision:
     or written a run at a time; across: the axis along which neighbouring units' rows lie, "" for the grid's last;
     shifted: the parameter whose vectors runs follow, "" where rows begin at one; ctas: of a cluster, over which a
     unit's threads are spread evenly; kept: parameters of which a streamed row waits in shared memory; narrow: 1 where
-    results of at most 16 bits alone follow of what `ir.tile.narrow` has a quicker form for, which is then taken."""
+    results of at most 16 bits alone follow of what `ir.tile.narrow` has a quicker form for, which is then taken;
+    backwards: 1 where CTAs that begin first take the last rows."""
 
     axis: str
     threads: int
@@ -56,6 +57,7 @@ class RowDecision:
     ctas: int = 1
     kept: tuple[str, ...] = ()
     narrow: int = 0
+    backwards: int = 0
 
     @property
     def most_before(self) -> int:
