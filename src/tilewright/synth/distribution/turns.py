@@ -46,8 +46,7 @@ _LEAST_STREAMED_GAIN = 0.005
 """For which another tile is taken because its last wave may be streamed."""
 _LEAST_GAIN = 0.003
 _LEAST_FURTHER_GAIN = 0.03
-"""For which a tile is taken to which the estimate is not fitted: for less, such tiles were up to 4 % slower (8-bit
-operands, H200)."""
+"""For which a tile is taken to which the estimate is not fitted: for less, some were slower (measured)."""
 EVERY_STAGE = 1 << 16
 """Stages for which a second staging slot is given up: where another product hides the stores, one slot is enough."""
 
