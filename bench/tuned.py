@@ -95,7 +95,7 @@ def serve_tuned(connection: Connection, arguments: argparse.Namespace) -> None:
 
 def tuned_ours(torch: Any, product: Product, arrays: Arrays, folder: Path, sets: int) -> Contender | Refused:
     """The candidate to take, by turns of all of them."""
-    from tilewright.tune.fastest import fastest
+    from tilewright.tune.fastest import winner
 
     made = [suite.ours_of(torch, each, arrays, folder, sets) for each in candidates_of(product, folder)]
     if isinstance(made[0], Refused):
@@ -103,7 +103,12 @@ def tuned_ours(torch: Any, product: Product, arrays: Arrays, folder: Path, sets:
     able = [replace(each, name=str(at)) for at, each in enumerate(made) if isinstance(each, Contender)]
     if len(able) == 1:
         return replace(able[0], name="ours")
-    times = race(torch, able, sets=sets, turns=_TURNS).microseconds
-    winner = fastest([times[each.name] for each in able])
-    timed = {each.name: round(quartiles(times[each.name])[1], 3) for each in able}
-    return replace(able[winner], name="ours", notes={**able[winner].notes, "tuned": timed, "taken": able[winner].name})
+    races: list[dict[str, float]] = []
+
+    def timed(places: Sequence[int]) -> list[list[float]]:
+        times = race(torch, [able[place] for place in places], sets=sets, turns=_TURNS).microseconds
+        races.append({name: round(quartiles(each)[1], 3) for name, each in times.items()})
+        return [times[able[place].name] for place in places]
+
+    taken = able[winner(len(able), timed)]
+    return replace(taken, name="ours", notes={**taken.notes, "tuned": races, "taken": taken.name})

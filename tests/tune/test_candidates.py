@@ -85,3 +85,22 @@ def test_batches_have_candidates_and_fixed_tiles_few() -> None:
     fixed, form = Wanted(tile=(64, 7)), walks(traced(MATMUL, 512, 512, 512))
     with pytest.raises(TilewrightError):
         candidates(form(fixed), HOPPER, fixed, form)
+
+
+@pytest.mark.parametrize("m, n, k, tile, cluster", [(837, 1024, 4096, (64, 128), (4, 1)),
+                                                    (68, 18176, 4544, (128, 160), (1, 4))])  # fmt: skip
+def test_tiles_whose_ctas_share_loads_are_among_them(
+    m: int, n: int, k: int, tile: tuple[int, int], cluster: tuple[int, int]
+) -> None:
+    """Of two products that were slower than a library whose kernels share loads. Of the second 114 tiles lie along the
+    columns, which is no multiple of 4."""
+    form = walks(traced(MATMUL, m, n, k))
+    found = candidates(form(Wanted()), HOPPER, Wanted(), form)
+    assert (tile, cluster) in [(each.tile, each.cluster) for each in found]
+
+
+def test_every_model_has_its_candidates_timed() -> None:
+    """Estimates of models that were fitted apart may differ by more than any of them errs by."""
+    form = walks(traced(SCALED, 22, 18432, 2304, Element.F8E4M3))
+    found = candidates(form(Wanted()), HOPPER, Wanted(), form)
+    assert {(64, 24), (64, 64)} <= {each.tile for each in found}

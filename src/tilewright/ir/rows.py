@@ -47,7 +47,8 @@ class RowDecision:
     shifted: the parameter whose vectors runs follow, "" where rows begin at one; ctas: of a cluster, over which a
     unit's threads are spread evenly; kept: parameters of which a streamed row waits in shared memory; narrow: 1 where
     results of at most 16 bits alone follow of what `ir.tile.narrow` has a quicker form for, which is then taken;
-    spaced: parameters between whose rows lie bytes of no element, which a run that a row's end cuts may not read."""
+    spaced: parameters between whose rows lie bytes of no element, which a run that a row's end cuts may not read;
+    backwards: 1 where CTAs that begin first take the last rows."""
 
     axis: str
     threads: int
@@ -61,6 +62,7 @@ class RowDecision:
     kept: tuple[str, ...] = ()
     narrow: int = 0
     spaced: tuple[str, ...] = ()
+    backwards: int = 0
 
     @property
     def most_before(self) -> int:

@@ -19,7 +19,7 @@ from tilewright.synth.tile.alternatives import alternatives
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
-MOST = 8
+MOST = 14
 """Alternatives that are timed: each is compiled and proven, which takes about a second."""
 
 

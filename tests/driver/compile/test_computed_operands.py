@@ -1,6 +1,7 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Whoever asks what is decided of a program sees the product behind the kernel that computes an operand of it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,8 @@ def test_tiles_of_the_product_are_tuned(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr("tilewright.tune.candidates.MOST", 2)
     program, compiled = tuned.Program(scaled, FEW, "sm_90a", "bf16", None), []
 
-    def timer(bundles: object) -> list[list[float]]:
-        return [[2.0, 2.0], *[[1.0, 1.0] for _ in compiled[1:]]]
+    def timer(bundles: Sequence[object]) -> list[list[float]]:
+        return [[2.0, 2.0], *[[1.0, 1.0] for _ in bundles[1:]]]
 
     def compile_one(wanted: Wanted) -> object:
         made = compile_kernel(scaled, dims=FEW, wanted=wanted, assembled=False, rerun=False)

@@ -56,13 +56,14 @@ def decisions(bundle: Bundle) -> dict[str, Any]:
 
 def test_the_quickest_is_taken_kept_and_not_timed_again(timing: Timing, folder: Path) -> None:
     compiled = tw.compile(MATMUL, **SHAPE, tune=True)
-    (bundles,) = timing.timed
+    bundles, once_more = timing.timed
+    assert once_more == [bundles[0], bundles[-1]], "those that come near the quickest are timed again"
     assert len(bundles) >= 2 and decisions(compiled.bundle) == decisions(bundles[-1]) != decisions(bundles[0])
     assert all(bundle.facts["verdict"] == "proven" for bundle in bundles)
     assert decisions(bundles[0]) == decisions(tw.compile(MATMUL, **SHAPE).bundle), "the compiler's choice comes first"
     ready._memory.clear()
     again = tw.compile(MATMUL, **SHAPE, tune=True)
-    assert len(timing.timed) == 1 and decisions(again.bundle) == decisions(compiled.bundle)
+    assert len(timing.timed) == 2 and decisions(again.bundle) == decisions(compiled.bundle)
     (record,) = folder.glob("*.tuned.json")
     tile = json.loads(record.read_text())["tile"]
     assert tile == [
@@ -77,20 +78,20 @@ def test_another_program_another_version_and_damage_are_timed_anew(
 ) -> None:
     tw.compile(MATMUL, **SHAPE, tune=True)
     tw.compile(MATMUL, **{**SHAPE, "K": 512}, tune=True)
-    assert len(timing.timed) == 2
+    assert len(timing.timed) == 4
     for record in folder.glob("*.tuned.json"):
         record.write_text("[1]")
     tw.compile(MATMUL, **SHAPE, tune=True)
-    assert len(timing.timed) == 3
+    assert len(timing.timed) == 6
     for record in folder.glob("*.tuned.json"):
         record.write_text('{"tile": [128, 128], "of another version": 1}')
     tw.compile(MATMUL, **SHAPE, tune=True)
-    assert len(timing.timed) == 4
+    assert len(timing.timed) == 8
     monkeypatch.setattr("tilewright.driver.compile.cache.tilewright_version", lambda: "another")
     tw.compile(MATMUL, **SHAPE, tune=True)
-    assert len(timing.timed) == 5
+    assert len(timing.timed) == 10
     tw.compile(MATMUL, **SHAPE, tune=True, cached=False)
-    assert len(timing.timed) == 6
+    assert len(timing.timed) == 12
 
 
 def test_the_compilers_choice_stays_where_it_is_the_quickest(timing: Timing) -> None:
@@ -116,11 +117,11 @@ def test_a_product_of_arrays_is_tuned_and_right(timing: Timing) -> None:
     random = np.random.default_rng(0)
     a, b = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((64, 256), (256, 256)))
     result = tw.matmul(a, b, tune=True)
-    assert len(timing.timed) == 1 and np.array_equal(result, tw.matmul(a, b, tune=True))
+    assert len(timing.timed) == 2 and np.array_equal(result, tw.matmul(a, b, tune=True))
     reference = a.astype(np.float64) @ b.astype(np.float64)
     assert np.linalg.norm(result.astype(np.float64) - reference) < 5e-3 * np.linalg.norm(reference)
     tw.matmul(a, b)
-    assert len(timing.timed) == 1
+    assert len(timing.timed) == 2
 
 
 def test_without_a_gpu_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,7 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Programs that fold along an axis: each element's value on the CPU machine, at every length, element and layout."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +12,14 @@ from hypothesis import strategies as st
 from tests.lower.lowered_programs import lower, random_inputs, run
 from tests.lower.row_programs import PROGRAMS, assert_near
 
+import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
-from tilewright.synth.decide import Wanted
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import ElementwiseDecisions
+from tilewright.ir.tile.facts import the_program
+from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.store import rows as store_rows
+from tilewright.targets import target
 
 ANEW = Wanted(row_threads=1024, row_ctas=1, row_kept=False)
 """Rows of one CTA, which each walk reads anew where registers do not hold them."""
@@ -206,3 +214,34 @@ def test_runs_shorter_than_what_is_loaded_at_once_end_with_their_array():
     lowered = lower(PROGRAMS["layer_norm"], {"M": 9, "N": 333}, elements)
     assert lowered.decisions.rows[0].run == 4
     assert_near(lowered, random_inputs(lowered))
+
+
+@pytest.mark.parametrize("rows, length, wanted", [(5, 33, None), (130, 40, None), (3, 1024, None),
+                                                  (3, 2048, Wanted(row_ctas=2)), (2, 70000, ANEW)])  # fmt: skip
+def test_rows_from_the_last_to_the_first(rows, length, wanted, monkeypatch):
+    usual, forwards = store_rows.chosen, lower(softmax, {"M": rows, "N": length}, wanted=wanted)
+    monkeypatch.setattr(store_rows, "chosen", lambda *given: replace(usual(*given), backwards=1))
+    lowered = lower(softmax, {"M": rows, "N": length}, wanted=wanted)
+    (row,), (other,) = lowered.decisions.rows, forwards.decisions.rows
+    assert row == replace(other, backwards=1) and lowered.ptx != forwards.ptx
+    assert_near(lowered, random_inputs(lowered))
+
+
+@tw.kernel
+def doubled(z: tw.Tensor["M", "N"], x: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    x[i, j] = z[i, j] * 2.0
+
+
+@pytest.mark.parametrize("rows, name, backwards", [(4096, "x", 1), (2048, "x", 0), (4096, "other", 0)])
+def test_the_last_rows_come_first_where_the_cache_does_not_hold_what_the_kernel_before_stored(rows, name, backwards):
+    hopper, dims = target("sm_90a"), {"M": rows, "N": 4096}
+    before = trace(doubled, dims, dict.fromkeys("zx", Element.F32))
+    if name != "x":
+        program = the_program(before)
+        program.parameters = type(program.parameters)([type(program.parameters.data[0])(each) for each in ("z", name)])
+    after = the_program(trace(softmax, dims, dict.fromkeys("xy", Element.F32)))
+    decisions = decide(after, hopper, Wanted())
+    found = store_rows.last_first(after, decisions, the_program(before), hopper)
+    assert isinstance(found, ElementwiseDecisions)
+    assert [row.backwards for row in found.rows] == [backwards]

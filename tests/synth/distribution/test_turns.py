@@ -1,6 +1,8 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """When consumers may take tiles in turn, what memory that takes, and which tile is chosen in which orientation."""
 
+from dataclasses import replace
+
 import pytest
 from tests.synth.decided_products import decided, matmul
 from tests.synth.walked_products import is_swapped, ring_slots, slot_along, tile_of
@@ -8,7 +10,8 @@ from tests.synth.walked_products import is_swapped, ring_slots, slot_along, tile
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile import language as tw
-from tilewright.synth.cost.model import rates_of
+from tilewright.synth.cost.model import Rates, rates_of
+from tilewright.synth.distribution.turns import choose_turns
 from tilewright.synth.tile.shape import TileQuestion, TileShape, held_columns, loaded_columns
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
@@ -112,3 +115,19 @@ def test_what_is_fetched_grows_with_the_lines_and_sectors_that_boxes_cross() -> 
     assert all(factor(columns, 8) == 1 for columns in range(96, 208, 8))
     assert factor(128, 64) == factor(192, 64) == 1
     assert 1 < factor(160, 64) == factor(96, 64) < factor(112, 64) == factor(176, 64) < factor(152, 64)
+
+
+def test_of_8_bit_operands_other_tiles_are_taken_for_a_clear_gain() -> None:
+    """252 tiles of 256x104 fill two waves; the estimate is fitted to others, which come first where they are near."""
+    rates = rates_of(target("sm_90a"), 1)
+    seed = TileShape(128, 256, 128, 2)
+    clear = TileQuestion((926, 7168, 5120), 1, 2, (False,), turnable=True, bulk=True)
+    assert tile_taken(rates, clear, seed) == (256, 104, True)
+    assert tile_taken(rates, replace(clear, turnable=False), seed)[2] is False
+    near = replace(clear, extents=(7025, 3840, 15360))
+    assert tile_taken(rates, near, seed) == (128, 160, False)
+
+
+def tile_taken(rates: Rates, question: TileQuestion, seed: TileShape) -> tuple[int, int, bool]:
+    shape = choose_turns(rates, question, seed, target("sm_90a"), Wanted(), [], {}).shape
+    return shape.rows, shape.columns, shape.swapped

@@ -81,3 +81,16 @@ def test_what_scales_cost_beside_overlapping_slots_is_counted():
     assert scaled_cycles(RATES, plain, overlapping) < scaled_cycles(RATES, scaled, overlapping)
     alone = TileShape(192, 128, 128, 3, False)
     assert scaled_cycles(RATES, plain, alone) == scaled_cycles(RATES, scaled, alone)
+
+
+def test_other_columns_are_taken_where_tiles_come_out_much_better():
+    """504 tiles of 104 columns are four waves, as are 420 of 128; where slots are scaled, and where a little is saved
+    alone, the usual tiles stay."""
+    plain = TileQuestion((1243, 5376, 4096), 1, 2, (False,), (8, 8), 1, 128, bulk=True, turnable=True)
+    chosen = choose_scaled_shape(RATES, plain, TARGET, Wanted(), [])
+    assert chosen is not None and (chosen.rows, chosen.columns) == (128, 104)
+    assert fits_registers(chosen.rows, chosen.columns, chosen.consumers)
+    little = replace(plain, extents=(918, 2048, 1536))
+    others = (replace(plain, scaled=True), replace(plain, bulk=False), little)
+    usual = [choose_scaled_shape(RATES, each, TARGET, Wanted(), []) for each in others]
+    assert {(each.rows, each.columns) for each in usual if each is not None} <= {(192, 128), (128, 160), (128, 128)}

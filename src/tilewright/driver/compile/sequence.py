@@ -51,6 +51,7 @@ from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.synth.schedule.early_launch import in_chain
+from tilewright.synth.store.rows import last_first
 from tilewright.synth.store.runs import kept_for_next
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import COMPILED_TARGET_NAMES, Target
@@ -310,6 +311,8 @@ def launched(parts: Sequence[Part], target: Target, wanted: Wanted) -> tuple[Par
     """The parts of a program, in launch order, with how each of them begins, and what is kept for the next."""
     chain = [(the_program(part.module), part.decisions) for part in parts]
     chain = [*((program, kept_for_next(program, each, target)) for program, each in chain[:-1]), *chain[-1:]]
+    after = [(program, last_first(program, each, chain[at][0], target)) for at, (program, each) in enumerate(chain[1:])]
+    chain = [chain[0], *after]
     return tuple(map(_redecided, parts, in_chain(chain, wanted)))
 
 

@@ -1,9 +1,9 @@
 """`tune=True`: the compiler's choice and its nearest alternatives timed on the GPU, and the winner kept on disk.
 
 Every candidate (`tune.candidates`) is compiled and proven as any kernel; one that is refused or spills is left out. The
-times alternate on the GPU (`runtime.alternating`), and the winner (`tune.fastest`) is kept as a request: what fixes its
-tile, keyed by program, target and version. So a program that was tuned once is compiled like any other afterwards, on a
-machine without a GPU, too.
+times alternate on the GPU (`runtime.alternating`), in two races (`tune.fastest`), and the winner is kept as a request:
+what fixes its tile, keyed by program, target and version. So a program that was tuned once is compiled like any other
+afterwards, on a machine without a GPU, too.
 
 Not handled: the key does not name the GPU, so that what an H100 found quickest serves an H200; several processes that
 tune one program at the same time each do so. Checked by: tests/driver/compile/test_tuned.py with a timer of its own.
@@ -32,7 +32,7 @@ from tilewright.runtime.bundle import Bundle
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target as target_named
 from tilewright.tune.candidates import candidates
-from tilewright.tune.fastest import fastest
+from tilewright.tune.fastest import winner
 
 Timer = Callable[[Sequence[Bundle]], Sequence[Sequence[float]]]
 """Microseconds of each program, by rounds; none of one that cannot run."""
@@ -87,10 +87,10 @@ def tuned(
                 raise
     if progress is not None:
         progress(f"time {len(bundles)} candidates")
-    places = list(bundles)
-    winner = requests[places[fastest(timer(list(bundles.values())))]]
-    cache.keep_record(key, _record(winner, wanted))
-    return winner
+    able = list(bundles)
+    taken = requests[able[winner(len(able), lambda places: timer([bundles[able[place]] for place in places]))]]
+    cache.keep_record(key, _record(taken, wanted))
+    return taken
 
 
 def _requests(program: Program, wanted: Wanted) -> list[Wanted]:

@@ -72,11 +72,11 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
         words = [words_of(inner) for inner in op.body.block.ops if isinstance(inner, Fold)]
         begin_meetings(text, thread, barriers, [row.warps * WORD_BYTES * each for each in words])
         addresses[0] = text.into("b32", "add.u32", barriers, len(words) * BARRIER_BYTES)
-        number = text.into("b32", "mov.u32", "%clusterid.x")
+        number = _unit_number(text, row, "clusterid")
         rank = text.into("b32", "mov.u32", "%cluster_ctarank")
         thread = text.into("b32", "mad.lo.u32", rank, block, thread)
     else:
-        number = text.into("b32", "mov.u32", "%ctaid.x")
+        number = _unit_number(text, row, "ctaid")
     if block > row.threads:
         # Units are warps or parts of them then, and no thread waits for another warp's, so that whole warps may leave.
         thread = text.into("b32", "and.b32", lowering.thread, row.threads - 1)
@@ -104,6 +104,15 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
         arrays.keep(addresses[-1], lowering.thread)
     _Row(text, op, row, arrays, addresses[0] if addresses else "", barriers, varying, levels).all_levels()
     text.place(end)
+
+
+def _unit_number(text: Text, row: RowDecision, register: str) -> str:
+    """Of the thread's CTA or cluster among all, in the order in which rows are taken. register: the special one."""
+    number = text.into("b32", "mov.u32", f"%{register}.x")
+    if not row.backwards:
+        return number
+    last = text.into("b32", "sub.u32", text.into("b32", "mov.u32", f"%n{register}.x"), 1)
+    return text.into("b32", "sub.u32", last, number)
 
 
 @dataclass(slots=True)

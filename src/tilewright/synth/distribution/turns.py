@@ -11,7 +11,7 @@ Checked by: tests/synth/distribution/test_turns.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
@@ -45,6 +45,8 @@ _MOST_BYTE_COLUMNS = 192
 _LEAST_STREAMED_GAIN = 0.005
 """For which another tile is taken because its last wave may be streamed."""
 _LEAST_GAIN = 0.003
+_LEAST_FURTHER_GAIN = 0.03
+"""For which a tile is taken to which the estimate is not fitted: for less, some were slower (measured)."""
 EVERY_STAGE = 1 << 16
 """Stages for which a second staging slot is given up: where another product hides the stores, one slot is enough."""
 
@@ -126,7 +128,11 @@ def choose_turns(
     streams = wanted.stream_k is not False
     asked = (rates, question, shape, streams)
     if asked not in compared:
-        compared[asked] = _best(rates, question, shape, target, streams=streams)
+        found = _best(rates, question, compared_tiles(question, shape, target, further=False), target, streams=streams)
+        if question.element_bytes != FITTED_BYTES:
+            other = _best(rates, question, compared_tiles(question, shape, target), target, streams=streams)
+            found = other if other[1] <= (1 - _LEAST_FURTHER_GAIN) * found[1] else found
+        compared[asked] = found
     best, expected = compared[asked]
     before = expected_cycles(rates, question, shape, target, turns=given.turns)
     if expected > (1 - _LEAST_GAIN) * before:
@@ -140,13 +146,14 @@ def choose_turns(
 
 
 def _best(
-    rates: Rates, question: TileQuestion, shape: TileShape, target: Target, *, streams: bool
+    rates: Rates, question: TileQuestion, tiles: Iterable[LargeTile], target: Target, *, streams: bool
 ) -> tuple[LargeTile, float]:
-    """The quickest tile, and its cycles: whole, or where another one's last wave, streamed, makes that quicker by more
-    than half a percent, that one. Of as good ones the widest, whose rows stay in registers for longest."""
+    """The quickest of these tiles, and its cycles: whole, or where another one's last wave, streamed, makes that
+    quicker by more than half a percent, that one. Of as good ones the widest, whose rows stay in registers for longest.
+    """
     whole: tuple[float, int, LargeTile] | None = None
     best: tuple[float, int, LargeTile] | None = None
-    for least, tile in sorted(_bounded(rates, question, shape, target), key=lambda pair: pair[0]):
+    for least, tile in sorted(_bounded(rates, question, tiles), key=lambda pair: pair[0]):
         if whole is not None and best is not None and least > max(whole[0], best[0]):
             break
         work = tile_work(rates, question, tile.shape, target, turns=tile.turns)
@@ -162,28 +169,28 @@ def _best(
     return (best[2], best[0]) if best[0] < (1 - _LEAST_STREAMED_GAIN) * whole[0] else (whole[2], whole[0])
 
 
-def _bounded(
-    rates: Rates, question: TileQuestion, shape: TileShape, target: Target
-) -> Iterator[tuple[float, LargeTile]]:
-    """Each tile that is compared, with cycles that it does not undercut: those of its products, spread evenly."""
-    for tile in compared_tiles(question, shape, target):
+def _bounded(rates: Rates, question: TileQuestion, tiles: Iterable[LargeTile]) -> Iterator[tuple[float, LargeTile]]:
+    """Each of these tiles, with cycles that it does not undercut: those of its products, spread evenly."""
+    for tile in tiles:
         rows, columns, depth = question.extents
         if tile.shape.swapped:
             rows, columns = columns, rows
-        tiles = math.ceil(rows / tile.shape.rows) * math.ceil(columns / tile.shape.columns) * question.batch
+        count = math.ceil(rows / tile.shape.rows) * math.ceil(columns / tile.shape.columns) * question.batch
         extent = (tile.shape.rows, tile.shape.columns * question.products, tile.shape.depth)
         multiply, _ = slice_cycles(rates, extent, question.element_bytes)
-        yield max(1.0, tiles / rates.multiprocessors) * math.ceil(depth / tile.shape.depth) * multiply, tile
+        yield max(1.0, count / rates.multiprocessors) * math.ceil(depth / tile.shape.depth) * multiply, tile
 
 
-def compared_tiles(question: TileQuestion, shape: TileShape, target: Target) -> Iterator[LargeTile]:
-    """Tiles in turn and shared ones, in the orientations in which results leave in bulk."""
+def compared_tiles(
+    question: TileQuestion, shape: TileShape, target: Target, *, further: bool = True
+) -> Iterator[LargeTile]:
+    """Tiles in turn and shared ones, in the orientations in which results leave in bulk. further: also those to which
+    the estimate is not fitted, of 8-bit operands: most columns of shared ones, and results that leave turned."""
     natural, products, step = question.orientations[0], question.products, target.limit("product.columns_step")
     depth = slice_depth(question.element_bytes)
     widest = _MOST_ACCUMULATORS if question.element_bytes > 1 else _MOST_BYTE_COLUMNS
-    # What turned results cost is known of 16-bit operands (`synth.cost.tile_estimate`).
-    either = question.turnable and question.element_bytes == FITTED_BYTES
-    for swapped in (natural, not natural) if either else (natural,):
+    fitted = question.element_bytes == FITTED_BYTES
+    for swapped in (natural, not natural) if question.turnable and (fitted or further) else (natural,):
         # As in `synth.tile.shape`: the tiles of several products stand behind one another with no gap.
         unit = products * question.loaded_steps[0 if swapped else 1] if products > 1 else step
         for columns in range(_LEAST_COLUMNS, widest + 1, step):
@@ -191,7 +198,7 @@ def compared_tiles(question: TileQuestion, shape: TileShape, target: Target) -> 
                 yield LargeTile(_of(shape, UNIT_ROWS, columns // products, UNITS, swapped, depth), turns=True)
         choices = tuple(range(_SHARED_LEAST_COLUMNS, target.limit("product.columns_max") + 1, step))
         for rows, columns, consumers in tile_family(target, choices):
-            known = question.element_bytes == FITTED_BYTES or columns in _SHARED_COLUMNS.get(rows, ())
+            known = fitted or further or columns in _SHARED_COLUMNS.get(rows, ())
             if (rows, consumers) in _SHARED_ROWS and columns % unit == 0 and known:
                 yield LargeTile(_of(shape, rows, columns // products, consumers, swapped, depth), turns=False)
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.base.size import number_of
-from tilewright.ir.decisions import RUN_BYTES, ElementwiseDecisions
+from tilewright.ir.decisions import RUN_BYTES, Decisions, ElementwiseDecisions
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
 from tilewright.ir.rows import RowDecision
 from tilewright.ir.tile import operations as tile
@@ -82,6 +82,19 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     along += f" from where vectors of {shifted} begin" if shifted else ""
     reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
     return ElementwiseDecisions(ctas, block, reasons, rows=(row,))
+
+
+def last_first(program: tile.ProgramOp, decisions: Decisions, before: tile.ProgramOp, target: Target) -> Decisions:
+    """The decisions of a program that reads what the kernel before stores: rows are taken from the last to the first
+    where the L2 cache does not hold all of that, since what was stored last is there still."""
+    if not isinstance(decisions, ElementwiseDecisions) or not decisions.rows:
+        return decisions
+    stored = {parameter_name(before, op.tensor): tensor_type(op.tensor) for op in stores(before)}
+    read = {parameter_name(program, op.tensor) for op in loads(program)}
+    sizes = [math.prod(kind.extents) * kind.element_kind.bytes for name, kind in stored.items() if name in read]
+    if sum(sizes) <= target.limit("device.l2_bytes"):
+        return decisions
+    return replace(decisions, rows=tuple(replace(row, backwards=1) for row in decisions.rows))
 
 
 def shared_rows(program: tile.ProgramOp, wanted: Wanted) -> Shared:

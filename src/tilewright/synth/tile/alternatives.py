@@ -3,17 +3,20 @@
 Each model that is asked for a product (`synth.tile.few_rows`, `long_sum`, `thin_product`, `scaled_tile`, and
 `synth.cost.tile_estimate` for large tiles, shared or ping-pong, whole or streamed) ranks its own candidates. The best
 of each alternate, since their estimates were fitted apart; of tiles that differ in their columns alone, two are taken.
-What is yielded may still be refused where decisions are made, as any request may.
+Tiles whose CTAs share what they load alternate with those that do not: what they spare is known less well, and is
+counted by the bytes that a CTA fetches. What is yielded may still be refused where decisions are made, as any request
+may.
 
 Not handled: groups of rows, operands computed in registers, programs that do more than sum products; depths
-of the ring, clusters that share loads, orders of tiles. Checked by: tests/tune/test_candidates.py.
+of the ring, orders of tiles. Checked by: tests/tune/test_candidates.py.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.ir.cascade_facts import cascade_axes
@@ -22,7 +25,9 @@ from tilewright.synth.cascade.decide import is_cascade
 from tilewright.synth.cascade.sum_tile import sum_question
 from tilewright.synth.cascade.tensor_columns import slot_sums
 from tilewright.synth.cost.model import Rates, rates_of
-from tilewright.synth.cost.tile_estimate import expected_cycles
+from tilewright.synth.cost.tile_estimate import expected_cycles, mean_cycles, tile_work
+from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
+from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.distribution.stream_k import expected_saving
 from tilewright.synth.distribution.turns import compared_tiles
 from tilewright.synth.operand.operands import slice_depth
@@ -33,8 +38,11 @@ from tilewright.targets import Target
 
 _OF_A_KIND = 2
 _WITHIN = 1.5
-"""Times the least estimate of all models that a tile may be expected to take: more than any of them errs by."""
+"""Times the least estimate of a model that a tile may be expected to take by it: more than any of them errs by."""
 _SEED_TILE = (128, 128, 2)
+_CLUSTERS = ((1, 4), (4, 1), (1, 2), (2, 1))
+_LEAST_SPARED = 0.02
+"""Of a tile's estimate, by how much less it is where CTAs share loads: else that is not worth a timer's while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +84,8 @@ def alternatives(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Ite
     question = _question(program, target, wanted)
     if question is None:
         return
-    models = [sorted(each, key=lambda one: one.cycles) for each in _models(question, target, wanted)]
-    most = _WITHIN * min((found[0].cycles for found in models if found), default=0.0)
-    near = [[each for each in found if each.cycles <= most] for found in models]
+    models = [sorted(each, key=lambda one: one.cycles) for each in _apart(_models(question, target, wanted))]
+    near = [[each for each in found if each.cycles <= _WITHIN * found[0].cycles] for found in models]
     seen: Counter[object] = Counter()
     for row in itertools.zip_longest(*near):
         for each in row:
@@ -95,11 +102,18 @@ def _question(program: tile.ProgramOp, target: Target, wanted: Wanted) -> TileQu
     return sum_question(program, axes, sums, target, wanted) if sums and not axes.group else None
 
 
+def _apart(models: Iterable[Iterable[Alternative]]) -> Iterator[list[Alternative]]:
+    """Of every model first tiles that a CTA loads by itself, then those of which several share loads."""
+    for found in map(list, models):
+        yield [each for each in found if not each.shape.paired]
+        yield [each for each in found if each.shape.paired]
+
+
 def _models(question: TileQuestion, target: Target, wanted: Wanted) -> Iterator[Iterator[Alternative]]:
     """Of every model that is asked for such a product, its candidates."""
     rates = rates_of(target, question.element_bytes)
     if few_rows.is_few_rows(question, target, wanted):
-        yield (Alternative(*each) for each in few_rows.estimated(question, target))
+        yield (Alternative(*each) for each in few_rows.estimated(question, target, past_end=True))
     if long_sum.is_long_sum(question, target, wanted):
         yield (Alternative(*each) for each in long_sum.estimated(question, target))
     if thin_product.is_thin(question, wanted):
@@ -107,6 +121,7 @@ def _models(question: TileQuestion, target: Target, wanted: Wanted) -> Iterator[
     if question.scaled_depth:
         if question.batch == 1 and question.products == 1:
             yield (Alternative(*each) for each in scaled_tile.estimated(rates, question, target))
+            yield (Alternative(*each) for each in scaled_tile.further_estimated(rates, question, target))
     elif question.extents[2] > slice_depth(question.element_bytes):
         yield _large(rates, question, target)
 
@@ -121,3 +136,23 @@ def _large(rates: Rates, question: TileQuestion, target: Target) -> Iterator[Alt
                 rates, question, large.shape, target, turns=large.turns, saved=saved if streamed else 0.0
             )
             yield Alternative(large.shape, cycles, large.turns, streamed)
+        if not (large.turns or question.products > 1 or question.batch > 1):
+            yield from _sharing_loads(rates, question, large.shape, target)
+
+
+def _sharing_loads(rates: Rates, question: TileQuestion, shape: TileShape, target: Target) -> Iterator[Alternative]:
+    """A tile by clusters whose CTAs each bring an equal part of what they have in common."""
+    work = tile_work(rates, question, shape, target, turns=False)
+    alone = mean_cycles(work, target)
+    rows, columns, _ = question.extents
+    tall, wide = (columns, rows) if shape.swapped else (rows, columns)
+    of_rows, of_columns = question.loaded_steps[::-1] if shape.swapped else question.loaded_steps
+    for m, n in _CLUSTERS:
+        if shape.rows % (n * max(ATOM_ROWS, of_rows)) or shape.columns % (m * max(ATOM_ROWS, of_columns)):
+            continue
+        clusters = math.ceil(tall / (m * shape.rows)) * math.ceil(wide / (n * shape.columns))
+        waves = math.ceil(clusters / clusters_at_once(m * n, target))
+        fetched = (shape.rows / n + shape.columns / m) / (shape.rows + shape.columns)
+        cycles = mean_cycles(replace(work, waves=waves, fetch=fetched * work.fetch), target)
+        if cycles <= (1 - _LEAST_SPARED) * alone:
+            yield Alternative(replace(shape, cluster=(m, n)), cycles, streamed=False)

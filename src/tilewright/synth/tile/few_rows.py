@@ -200,16 +200,17 @@ def few_rows_shape(
     return best
 
 
-def estimated(question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
-    """All tiles that are compared, with their estimated cycles."""
-    for candidate, cycles in _estimated(question, target):
+def estimated(question: TileQuestion, target: Target, *, past_end: bool = False) -> Iterator[tuple[TileShape, float]]:
+    """All tiles that are compared, with their estimated cycles. past_end: also those of clusters some of whose CTAs
+    have no tile, which is not known well enough to choose them."""
+    for candidate, cycles in _estimated(question, target, past_end=past_end):
         yield _overlapping(question, target, candidate, cycles)
 
 
-def _estimated(question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
+def _estimated(question: TileQuestion, target: Target, *, past_end: bool = False) -> Iterator[tuple[TileShape, float]]:
     """Those that do not overlap."""
     p, rates = parameters_of(target), rates_of(target, question.element_bytes)
-    for candidate in _candidates(question, target):
+    for candidate in _candidates(question, target, past_end=past_end):
         stages = stages_of(candidate, question, target)
         if stages >= _LEAST_STAGES:
             yield candidate, row_cycles(p, rates, question, candidate, stages, target)
@@ -234,7 +235,7 @@ def is_few_rows(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
     return many >= _LEAST_COLUMNS and few <= _MORE
 
 
-def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
+def _candidates(question: TileQuestion, target: Target, *, past_end: bool) -> Iterator[TileShape]:
     natural = question.orientations[0]
     both = question.turnable and min(question.extents[:2]) > _VERY_FEW
     whole = min(question.extents[:2]) <= _FEW or _is_middling(question, target)
@@ -246,8 +247,9 @@ def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
             for columns in _widths(target, math.ceil(tall / rows), wide):
                 twice = not question.scaled_depth or fits_registers(rows, columns, consumers)
                 if twice and (rows, columns, consumers) in _family(target):
-                    each = _shared(question, TileShape(rows, columns, 0, consumers, swapped), target)
-                    yield from (tile for tile in each if tile.shares > 1 or whole)
+                    tile = TileShape(rows, columns, 0, consumers, swapped)
+                    found = _shared(question, tile, target, past_end=past_end)
+                    yield from (each for each in found if each.shares > 1 or whole)
 
 
 def _is_middling(question: TileQuestion, target: Target) -> bool:
@@ -272,7 +274,7 @@ def _widths(target: Target, row_tiles: int, wide: int) -> list[int]:
     return sorted(each for each in {*_COLUMNS, *even} if each <= most and each < wide + step)
 
 
-def _shared(question: TileQuestion, tile: TileShape, target: Target) -> Iterator[TileShape]:
+def _shared(question: TileQuestion, tile: TileShape, target: Target, *, past_end: bool) -> Iterator[TileShape]:
     """A tile, by each number of CTAs and teams that may share it, in slices that suit it, alone and beside another."""
     span, bytes_ = slice_depth(question.element_bytes), question.element_bytes
     rows, columns, consumers = tile.rows, tile.columns, tile.consumers
@@ -293,10 +295,10 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target) -> Iterator
             for depth in (span, 2 * span) if deep else (span,):
                 yield TileShape(rows, columns, depth, consumers, tile.swapped, split, 2)
     if not question.scaled_depth:
-        yield from _sharing_loads(question, replace(tile, depth=2 * span if deep else span))
+        yield from _sharing_loads(question, replace(tile, depth=2 * span if deep else span), past_end=past_end)
 
 
-def _sharing_loads(question: TileQuestion, tile: TileShape) -> Iterator[TileShape]:
+def _sharing_loads(question: TileQuestion, tile: TileShape, *, past_end: bool) -> Iterator[TileShape]:
     """A tile whose CTAs along the few rows load the large operand's part together, or whose CTAs along the large
     operand load the few rows together."""
     tall, wide = _oriented(question, tile.swapped)
@@ -306,10 +308,10 @@ def _sharing_loads(question: TileQuestion, tile: TileShape) -> Iterator[TileShap
     # Each brings an equal part, of whole boxes where boxes go across.
     of_rows, of_columns = (max(ATOM_ROWS, step) for step in steps)
     for ctas in _SHARED_LARGE if large_is_rows else _SHARED_FEW:
-        if across % ctas == 0 and tile.rows % (ctas * of_rows) == 0:
+        if (past_end or across % ctas == 0) and tile.rows % (ctas * of_rows) == 0:
             yield replace(tile, cluster=(1, ctas))
     for ctas in _SHARED_FEW if large_is_rows else _SHARED_LARGE:
-        if along % ctas == 0 and tile.columns % (ctas * of_columns) == 0:
+        if (past_end or along % ctas == 0) and tile.columns % (ctas * of_columns) == 0:
             yield replace(tile, cluster=(ctas, 1))
 
 

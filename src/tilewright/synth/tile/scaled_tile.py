@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from tilewright.synth.cost.model import Rates, slice_cycles
 from tilewright.synth.distribution.split import splits_of
+from tilewright.synth.operand.scaled_product import fits_registers
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -30,6 +31,10 @@ _TILES: tuple[tuple[int, int, int], ...] = (
     (64, 32, 1),
 )
 """(rows, columns, consumers) that are ranked."""
+_ROWS = ((64, 1), (128, 2), (192, 3))
+_LEAST_COLUMNS = 64
+_LEAST_GAIN = 0.08
+"""For which another tile is taken than one of those: for less, some were a tenth slower (measured)."""
 _SPLITS = (1, 2, 4)
 _PAIR = 2
 _PAIRED_ACCUMULATORS = 64
@@ -81,7 +86,11 @@ def choose_scaled_shape(
     ):
         return None
     found = (pair for pair in estimated(rates, question, target) if pair[0].split == 1 or not alone)
-    best, _ = min(found, key=lambda pair: pair[1])
+    best, least = min(found, key=lambda pair: pair[1])
+    others = further_estimated(rates, question, target)
+    other, cycles = min(others, key=lambda pair: pair[1], default=(best, least))
+    if cycles <= (1 - _LEAST_GAIN) * least:
+        best = other
     reasons.append(
         f"tile {best.rows}x{best.columns}x{best.depth}: slots promoted by {best.consumers} consumers"
         + (f", slices shared by {best.split} CTAs" if best.split > 1 else "")
@@ -99,6 +108,20 @@ def estimated(rates: Rates, question: TileQuestion, target: Target) -> Iterator[
                 depth, swapped = question.scaled_depth, question.orientations[0]
                 shape = TileShape(rows, columns, depth, consumers, swapped, split)
                 yield shape, scaled_cycles(rates, question, shape)
+
+
+def further_estimated(rates: Rates, question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
+    """The same of tiles of all columns, in both orientations if results leave in bulk in both; none where slots are
+    scaled, which was not measured."""
+    if question.scaled or not question.bulk:
+        return
+    depth, natural = question.scaled_depth, question.orientations[0]
+    for swapped in (natural, not natural) if question.turnable else (natural,):
+        for rows, consumers in _ROWS:
+            for columns in range(_LEAST_COLUMNS, target.limit("product.columns_max") + 1, 8):
+                if fits_registers(rows, columns, consumers):
+                    shape = TileShape(rows, columns, depth, consumers, swapped)
+                    yield shape, scaled_cycles(rates, question, shape)
 
 
 def _clusters(multiprocessors: int, ctas: int) -> int:
