@@ -48,7 +48,8 @@ class RowDecision:
     unit's threads are spread evenly; kept: parameters of which a streamed row waits in shared memory; narrow: 1 where
     results of at most 16 bits alone follow of what `ir.tile.narrow` has a quicker form for, which is then taken;
     spaced: parameters between whose rows lie bytes of no element, which a run that a row's end cuts may not read;
-    backwards: 1 where CTAs that begin first take the last rows."""
+    backwards: 1 where CTAs that begin first take the last rows; together: rows that a unit takes at once, so that what
+    all rows share is loaded once for them."""
 
     axis: str
     threads: int
@@ -63,6 +64,7 @@ class RowDecision:
     narrow: int = 0
     spaced: tuple[str, ...] = ()
     backwards: int = 0
+    together: int = 1
 
     @property
     def most_before(self) -> int:
@@ -104,20 +106,23 @@ class RowDecision:
 
     def grid(self, rows: Size, block: int) -> Size:
         """CTAs of `block` threads for so many rows."""
-        return product((rows, self.ctas)) if self.ctas > 1 else ceil_div(rows, block // self.threads)
+        if self.ctas > 1:
+            return product((ceil_div(rows, self.together), self.ctas))
+        return ceil_div(rows, self.together * (block // self.threads))
 
     def partial_bytes(self, folds: int, words: int) -> int:
         """Shared memory of a CTA for what warps have of folds: words of each warp, of all folds, where units have
         several warps; and a barrier for each fold of a cluster."""
         barriers, warps = folds * BARRIER_BYTES if contributors(self.of_fold, "cta") > 1 else 0, self.warps
-        return barriers + words * warps * _WORD_BYTES if warps > 1 else 0
+        return barriers + self.together * words * warps * _WORD_BYTES if warps > 1 else 0
 
     def kept_bytes(self, length: int, element_bytes: int) -> int:
-        """Shared memory of a CTA in which a row waits: whole strips. element_bytes: of all that wait."""
-        return -(-(length + self.most_before) // self.strip) * self.kept_strip_bytes(element_bytes)
+        """Shared memory of a CTA in which rows wait: whole strips. element_bytes: of all that wait of a row."""
+        strips = -(-(length + self.most_before) // self.strip)
+        return self.together * strips * self.kept_strip_bytes(element_bytes)
 
     def kept_strip_bytes(self, element_bytes: int) -> int:
-        """Of one strip."""
+        """Of one strip of a row."""
         return self.cta_threads * self.run * self.pieces * element_bytes
 
 

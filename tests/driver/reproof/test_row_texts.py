@@ -41,6 +41,17 @@ def test_rows_that_clusters_share_are_proven():
     assert row.ctas > 1 and isinstance(made.text_proof, Proven)
 
 
+@pytest.mark.parametrize("rows", [6, 7])
+@pytest.mark.parametrize(
+    ("length", "threads", "ctas", "kept"),
+    [(64, 4, 1, False), (512, 32, 1, False), (2048, 128, 1, False), (4096, 128, 2, False), (4096, 128, 2, True)],
+)
+def test_rows_that_units_take_at_once_are_proven(length, threads, ctas, kept, rows):
+    wanted = Wanted(cut=False, row_threads=threads, row_ctas=ctas, row_kept=kept, row_together=2)
+    made = compile_kernel(layer_norm, dims={"M": rows, "N": length}, wanted=wanted, assembled=False)
+    assert made.decisions.rows[0].together == 2 and isinstance(made.text_proof, Proven)
+
+
 def judged(length, edit, wanted=None):
     """The small instance's text, edited, as a run judges it."""
     dims = {"M": 6, "N": length}

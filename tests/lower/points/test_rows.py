@@ -185,6 +185,37 @@ def test_rows_that_begin_anywhere_are_walked_by_strips():
         assert_near(lowered, random_inputs(lowered))
 
 
+TOGETHER = {
+    "parts of a warp": (64, {"row_threads": 4, "row_together": 2}),
+    "parts of a warp with one run each": (128, {"row_threads": 16, "row_together": 4}),
+    "warps": (512, {"row_threads": 32, "row_together": 2}),
+    "CTAs": (1024, {"row_threads": 128, "row_ctas": 1, "row_together": 4}),
+    "a cluster's CTAs": (2048, {"row_threads": 128, "row_ctas": 2, "row_kept": False, "row_together": 2}),
+    "CTAs, waiting in shared memory": (2112, {"row_threads": 128, "row_ctas": 1, "row_kept": True, "row_together": 2}),
+}
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("rows", [1, 12, 37], ids=lambda rows: f"{rows} rows")
+@pytest.mark.parametrize("name", ["layer_norm", "softmax", "argmax", "quantize"])
+@pytest.mark.parametrize("form", TOGETHER)
+def test_rows_that_a_unit_takes_at_once(form, name, rows):
+    """As many as all units take, and not; one with NaN and an infinite one among them, which spoil no other."""
+    length, asked = TOGETHER[form]
+    if name == "argmax" and asked.get("row_kept"):
+        return  # a row of one walk waits nowhere
+    kernel = getattr(row_examples, name)
+    elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
+    lowered = lower(kernel, {"M": rows, "N": length}, elements, wanted=Wanted(cut=False, **asked))
+    assert lowered.decisions.rows[0].together == asked["row_together"]
+    assert_near(lowered, random_inputs(lowered, length))
+    if rows > 1 and name in ("layer_norm", "softmax"):
+        arrays = random_inputs(lowered, length)
+        arrays["x"][0, 5], arrays["x"][rows - 1] = np.nan, -np.inf
+        y = run(lowered, arrays)["y"].astype(np.float32)
+        assert np.isnan(y[0]).all() and np.isnan(y[rows - 1]).all() and np.isfinite(y[1 : rows - 1]).all()
+
+
 _TURNED = (256 * 4096, 1, 4096)
 
 

@@ -52,6 +52,22 @@ def test_short_rows_are_a_warps_or_less():
         assert row_of(quantize, 5000, length).ctas == 1
 
 
+def test_many_short_rows_are_taken_several_at_once():
+    """A run of each thread, of two rows; of four where weights and biases would be half of what is loaded."""
+    for length, lanes in ((64, 8), (128, 16), (192, 32), (256, 32)):
+        row = row_of(softmax, 200_000, length)
+        assert (row.threads, row.pieces, row.together) == (lanes, 1, 2), length
+        assert row_of(layer_norm, 200_000, length).together == 4
+    for kernel, rows, length in (
+        (softmax, 500, 128),
+        (softmax, 200_000, 123),
+        (softmax, 40_000, 1024),
+        (argmax, 200_000, 128),
+    ):
+        assert row_of(kernel, rows, length).together == 1, (kernel.name, rows, length)
+    assert row_of(softmax, 200_000, 72).threads == 4  # of more lanes many would have nothing
+
+
 def test_forms_that_are_asked_for():
     row = row_of(softmax, 64, 8192, Wanted(row_threads=256, row_ctas=4, row_kept=True))
     assert (row.cta_threads, row.ctas, row.kept) == (256, 4, ("x",))

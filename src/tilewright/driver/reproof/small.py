@@ -84,9 +84,10 @@ def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
     extents = program.extents
     match decisions:
         case ElementwiseDecisions(rows=(row,)):
-            # So many rows that some units of the last CTA have none, where a CTA has several.
+            # So many rows that some units of the last CTA have none, where a CTA has several; the last unit has as many
+            # as in the program.
             most = _ROWS_OF_CTAS if row.cta_threads == decisions.threads else decisions.threads // row.threads + 1
-            found = {axis: min(extent, most) for axis, extent in extents.items()}
+            found = {axis: reduced_extent(extent, row.together, most) for axis, extent in extents.items()}
             length = extents[row.axis]
             return found | {row.axis: reduced_extent(length, row.strip, _STRIPS) if row.streamed else length}
         case ElementwiseDecisions() if decisions.run > 1:

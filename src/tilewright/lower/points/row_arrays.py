@@ -145,7 +145,7 @@ class RowArrays:
         pieces: list[list[str] | None] = []
         if op.result in self.waiting:
             runs = enumerate(self._kept_runs(op))
-            return Fetched(source.element, [read_run(text, run, self.strip.guards[piece]) for piece, run in runs])
+            return Fetched(source.element, [read_run(text, run, self.strip.any(piece)) for piece, run in runs])
         if self._in_vectors(op.source):
             count = self.row.run * ELEMENT_BYTES[source.element] // WORD_BYTES
             for piece, (base, offset) in enumerate(self._runs_at(source, op.indices)):
@@ -182,6 +182,10 @@ class RowArrays:
         guards = [self.strip.inside(piece, element) for element in range(self.row.run)]
         load_singly(text, source, address, 0, words, guards)
         return words
+
+    def is_shared(self, op: ac.ElementLoadOp) -> bool:
+        """Whether all rows read the same elements."""
+        return list(op.indices) == [self._along]
 
     def comes_in_words(self, op: ac.ElementLoadOp) -> bool:
         """Whether what is loaded is there as packed words."""
@@ -252,13 +256,18 @@ class RowArrays:
 
     # ------------------------------------------------------------ what waits in shared memory
 
-    def keep(self, address: str, thread: str) -> None:
-        """Let elements wait at an address of shared memory. thread: register with a thread's number in its CTA."""
-        for load in _kept_loads(self.op, self.row):
+    def keep(self, address: str, thread: str, number: int) -> None:
+        """Let elements wait at an address of shared memory. thread: register with a thread's number in its CTA; number:
+        of the row among those that its unit takes at once."""
+        loads = _kept_loads(self.op, self.row)
+        sizes = [self.row.kept_strip_bytes(ELEMENT_BYTES[self.array(load.source).element]) for load in loads]
+        begin = number * sum(sizes)
+        for load, size in zip(loads, sizes, strict=True):
             element_bytes = ELEMENT_BYTES[self.array(load.source).element]
             own = self.text.into("b32", "mad.lo.u32", thread, self.row.run * element_bytes, address)
-            self.waiting[load.result] = self.text.into("b32", "add.u32", own, self.strip_bytes)
-            self.strip_bytes += self.row.kept_strip_bytes(element_bytes)
+            self.waiting[load.result] = self.text.into("b32", "add.u32", own, begin)
+            begin += size
+        self.strip_bytes = self.row.together * sum(sizes)
 
     def _kept_runs(self, op: ac.ElementLoadOp) -> list[KeptRun]:
         """Where the thread's runs of a strip wait, by piece."""

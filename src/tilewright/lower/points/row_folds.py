@@ -25,6 +25,7 @@ neither is). Checked by: tests/lower/points/test_rows.py, test_kept_rows.py and 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -81,14 +82,14 @@ class Chosen:
 # ---------------------------------------------------------------- values
 
 
-def folded(text: Text, function: str, unit: Unit, own: str) -> str:
-    """`own` of all threads of the unit, folded."""
+def folded(text: Text, function: str, unit: Unit, own: Sequence[str]) -> list[str]:
+    """`own` of all threads of the unit, folded, of each of its rows."""
     identity, fold = float_literal(IDENTITIES[function]), _scalar(text, function)
 
     def across(own: Sequence[Sequence[str]], lanes: int) -> list[str]:
         return [_across_lanes(text, "f32", fold, functools.reduce(fold, [word for (word,) in own]), lanes)]
 
-    return _across_unit(text, unit, "f32", [own], [identity], across)[0]
+    return [total for (total,) in _across_unit(text, unit, "f32", [[each] for each in own], [identity], across)]
 
 
 def _scalar(text: Text, function: str) -> Callable[[str, str], str]:
@@ -106,9 +107,9 @@ def better(text: Text, function: str, earlier: Chosen, later: Chosen) -> Chosen:
     return Chosen(value, text.into("b32", "selp.b32", later.number, earlier.number, takes))
 
 
-def chosen(text: Text, function: str, unit: Unit, own: Chosen) -> str:
-    """The number of the element chosen among those of all threads of the unit."""
-    key = _key(text, function, own.value)
+def chosen(text: Text, function: str, unit: Unit, own: Sequence[Chosen]) -> list[str]:
+    """The number of the element chosen among those of all threads of the unit, of each of its rows."""
+    keys = [[_key(text, function, each.value), str(each.number)] for each in own]
 
     def most(left: str, right: str) -> str:
         return text.into("b32", "max.s32", left, right)
@@ -126,7 +127,7 @@ def chosen(text: Text, function: str, unit: Unit, own: Chosen) -> str:
         return [best, _across_lanes(text, "b32", least, first, lanes)]
 
     identities = [-_LAST_INTEGER - 1, _LAST_INTEGER]
-    return _across_unit(text, unit, "b32", [key, str(own.number)], identities, across)[1]
+    return [number for _, number in _across_unit(text, unit, "b32", keys, identities, across)]
 
 
 def _key(text: Text, function: str, value: str) -> str:
@@ -148,13 +149,13 @@ def _across_unit(
     text: Text,
     unit: Unit,
     kind: str,
-    own: Sequence[str],
+    own: Sequence[Sequence[str]],
     identities: Sequence[str | int],
     across: Callable[[Sequence[Sequence[str]], int], list[str]],
-) -> list[str]:
-    """Words of each thread folded over the unit. across: folds several of a thread, and those over groups of
-    neighbouring lanes; identities: words that change nothing."""
-    totals, warps = across([own], unit.lanes), unit.warps
+) -> list[list[str]]:
+    """Words of each thread folded over the unit, of each of its rows. across: folds several of a thread, and those over
+    groups of neighbouring lanes; identities: words that change nothing."""
+    totals, warps = [across([each], unit.lanes) for each in own], unit.warps
     if warps == 1:
         return totals
     lane = text.into("b32", "and.b32", unit.thread, WARP_THREADS - 1)
@@ -168,22 +169,30 @@ def _across_unit(
         to = text.into("b32", "min.u32", lane, unit.ctas - 1)
         place, barrier = (text.into("b32", "mapa.shared::cluster.u32", each, to) for each in (place, unit.barrier))
         opcode = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.{kind}"
-        for number, total in enumerate(totals):
+        for number, total in enumerate(itertools.chain(*totals)):
             text.emit(opcode, _word(place, number * warps), total, f"[{barrier}]", guard=writes)
         _await_words(text, unit.barrier)
     else:
-        for number, total in enumerate(totals):
+        for number, total in enumerate(itertools.chain(*totals)):
             text.emit(f"st.shared.{kind}", _word(place, number * warps), total, guard=writes)
         text.emit("bar.sync", 0)
-    theirs: list[list[str]] = []
+    # So many neighbouring lanes have all warps' words that few exchanges are left.
+    lanes = min(WARP_THREADS, 1 << (warps - 1).bit_length())
+    if lanes < WARP_THREADS:
+        lane = text.into("b32", "and.b32", lane, lanes - 1)
     place = text.into("b32", "mad.lo.u32", lane, WORD_BYTES, base)
-    for begin in range(0, warps, WARP_THREADS):
-        words = [text.into(kind, f"mov.{kind}", identity) for identity in identities]
-        is_warp = text.into("pred", "setp.lt.u32", lane, warps - begin)
-        for number, word in enumerate(words):
-            text.emit(f"ld.shared.{kind}", word, _word(place, number * warps + begin), guard=is_warp)
-        theirs.append(words)
-    return across(theirs, WARP_THREADS)
+    are_warps = [text.into("pred", "setp.lt.u32", lane, warps - begin) for begin in range(0, warps, WARP_THREADS)]
+    found: list[list[str]] = []
+    for row in range(len(own)):
+        theirs: list[list[str]] = []
+        for part, is_warp in enumerate(are_warps):
+            words = [text.into(kind, f"mov.{kind}", identity) for identity in identities]
+            for number, word in enumerate(words, start=row * len(identities)):
+                at = _word(place, number * warps + part * WARP_THREADS)
+                text.emit(f"ld.shared.{kind}", word, at, guard=is_warp)
+            theirs.append(words)
+        found.append(across(theirs, lanes))
+    return found
 
 
 def begin_meetings(text: Text, thread: str, barriers: str, expected_bytes: Sequence[int]) -> None:

@@ -1,6 +1,8 @@
 """How many threads of how many CTAs share a row, and where do its elements wait between walks?
 
-Where a warp, or a part of one, holds a row in a few runs of each thread, it takes it. Longer rows have these forms:
+Where a warp, or a part of one, holds a row in a few runs of each thread, it takes it, and where there are many rows, as
+many lanes as have one run each, several rows at once: a warp's accesses then lie together, in few registers. Longer
+rows have these forms:
 
 - in registers, of one CTA or of a cluster's, so many threads that each holds a few runs;
 - in shared memory, of one CTA or of a cluster's, walked by strips: what more than one walk needs waits there;
@@ -42,6 +44,11 @@ a warp takes, the better."""
 _SINGLES_OF_WARP, _SINGLES_MOST = 8, 32
 """The same, and the most, where elements are taken one by one."""
 _LEAST_LANES = 4
+_FULL = 0.75
+"""Of a unit's runs, how many lie in its row at least."""
+_LEAST_RUNS, _RUNS_AT_ONCE = 2, 4
+"""Of a thread, of all rows that it takes at once: more in more registers keep memory no busier, since fewer threads fit
+a multiprocessor."""
 SHORT_THREADS = 128
 """Of a CTA whose warps, or parts of them, take a row each."""
 _PIECES = (4, 3, 2, 1, 5, 6, 7, 8)
@@ -67,7 +74,8 @@ _CLUSTERS = (1, 2, 4, 8, 16)
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What a program's rows are: the axis, points that units cover, of how many neighbours a run is, which arrays are
-    reached so, and whose vectors runs follow; narrow: as `RowDecision` has it."""
+    reached so, and whose vectors runs follow; narrow: as `RowDecision` has it; apart: whether units may take only one
+    at once."""
 
     axis: str
     rows: int
@@ -76,6 +84,7 @@ class Shared:
     vectors: tuple[str, ...]
     shifted: str
     narrow: int
+    apart: bool
 
 
 def chosen(program: tile.ProgramOp, shared: Shared, target: Target, wanted: Wanted) -> RowDecision:
@@ -85,7 +94,11 @@ def chosen(program: tile.ProgramOp, shared: Shared, target: Target, wanted: Want
         lanes = min(lanes, _WARP_THREADS)
     if (wanted.row_threads or lanes) <= _WARP_THREADS and wanted.row_ctas in (None, 1) and not wanted.row_kept:
         threads = wanted.row_threads or _spread(max(lanes, _LEAST_LANES), shared, shared.rows, target)
-        return _held(shared, threads, 1)
+        asked, uses = wanted.row_threads or wanted.row_together, _uses(program, shared)
+        # Of rows of which nothing but a fold is stored, nobody measured several.
+        if shared.apart or shared.run == 1 or asked or threads > max(lanes, _LEAST_LANES) or not uses.stored_bytes:
+            return _held(shared, threads, 1, _asked_together(shared, wanted))
+        return _several(uses, _held(shared, _filled_lanes(shared, threads), 1))
     work, forms = candidates(program, shared, target, wanted)
     if not forms:
         asked = f"{wanted.row_threads or 'any'} threads of {wanted.row_ctas or 'any'} CTAs"
@@ -123,7 +136,7 @@ def _forms(
     program: tile.ProgramOp, shared: Shared, uses: _Uses, target: Target, wanted: Wanted
 ) -> Iterator[tuple[RowDecision, RowForm]]:
     """Every form with what it takes; last the one that is always possible."""
-    most_registers = target.limit("thread.registers_max")
+    most_registers, together = target.limit("thread.registers_max"), _asked_together(shared, wanted)
     clusters = [each for each in _CLUSTERS if each <= target.limit("cluster.ctas_max")]
     for ctas in clusters:
         part = -(-shared.covered // ctas)
@@ -132,14 +145,14 @@ def _forms(
         few = _threads_of_cta(part, shared.run)
         many = _spread(few[0], replace(shared, covered=part), shared.rows * ctas, target)
         for threads in [wanted.row_threads] if wanted.row_threads else dict.fromkeys((*few, many)):
-            row = _held(shared, threads, ctas)
-            waiting = math.ceil(row.pieces * row.run * uses.registers)
+            row = _held(shared, threads, ctas, together)
+            waiting = math.ceil(together * row.pieces * row.run * uses.registers)
             if waiting > min(most_registers, target.limit("multiprocessor.registers") // threads) - _OTHER_REGISTERS:
                 continue
             registers = max(_LEAST_REGISTERS, waiting + _USUAL_REGISTERS)
-            yield row, RowForm(threads, 1, ctas, registers, _partial_bytes(program, row), 1, padded=row.strip)
+            yield row, RowForm(threads, together, ctas, registers, _partial_bytes(program, row), 1, padded=row.strip)
     streamed = replace(
-        _held(shared, _STREAMING_THREADS, 1), streamed=1, pieces=max(1, _STREAMED_ELEMENTS // shared.run)
+        _held(shared, _STREAMING_THREADS, 1, together), streamed=1, pieces=max(1, _STREAMED_ELEMENTS // shared.run)
     )
     for ctas in clusters if uses.kept else ():
         for threads in [wanted.row_threads] if wanted.row_threads else _KEEPING_THREADS:
@@ -148,18 +161,43 @@ def _forms(
             whole = wanted.row_kept or row.strip < 2 * shared.covered
             if whole and size <= target.limit("cta.shared_bytes_max"):
                 strips = -(-shared.covered // row.strip)
-                yield row, RowForm(threads, 1, ctas, _STREAMING_REGISTERS, size, 1, strips, strips * row.strip)
+                yield row, RowForm(threads, together, ctas, _STREAMING_REGISTERS, size, 1, strips, strips * row.strip)
     strips, size = -(-shared.covered // streamed.strip), _partial_bytes(program, streamed)
     padded = strips * streamed.strip
-    yield streamed, RowForm(_STREAMING_THREADS, 1, 1, _STREAMING_REGISTERS, size, uses.walks, strips, padded)
+    yield streamed, RowForm(_STREAMING_THREADS, together, 1, _STREAMING_REGISTERS, size, uses.walks, strips, padded)
 
 
-def _held(shared: Shared, threads: int, ctas: int) -> RowDecision:
-    """A row in registers of `threads` of each CTA."""
+def _asked_together(shared: Shared, wanted: Wanted) -> int:
+    """Rows at once that are asked for, where units may take several."""
+    return 1 if shared.apart else wanted.row_together or 1
+
+
+def _filled_lanes(shared: Shared, least: int) -> int:
+    """As many lanes of a warp as have a run of a row each, or no fewer than `least` where too many would idle."""
+    runs = -(-shared.covered // shared.run)
+    lanes = _WARP_THREADS
+    while lanes > least and _FULL * lanes * -(-runs // lanes) > runs:
+        lanes //= 2
+    return lanes
+
+
+def _several(uses: _Uses, row: RowDecision) -> RowDecision:
+    """As many rows at once as it takes that each thread has two runs on their way, and twice as many of its rows as of
+    what all rows share."""
+    together = 1
+    while together * row.pieces < _RUNS_AT_ONCE and (
+        together * row.pieces < _LEAST_RUNS or together < _LEAST_RUNS * uses.vectors
+    ):
+        together *= 2
+    return replace(row, together=together)
+
+
+def _held(shared: Shared, threads: int, ctas: int, together: int = 1) -> RowDecision:
+    """Rows in registers of `threads` of each CTA."""
     pieces = -(-shared.covered // (threads * ctas * shared.run))
     return RowDecision(
         shared.axis, threads * ctas, shared.run, pieces, 0, shared.vectors, shifted=shared.shifted, ctas=ctas,
-        narrow=shared.narrow,
+        narrow=shared.narrow, together=together,
     )  # fmt: skip
 
 

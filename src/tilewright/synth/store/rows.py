@@ -73,6 +73,7 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
         row = replace(row, spaced=_spaced(program, row.vectors))
     block = max(row.cta_threads, SHORT_THREADS)
     ctas = number_of(row.grid(rows, block))
+    several = f"{row.together} rows at once by " if row.together > 1 else ""
     unit = f"a CTA of {row.threads} threads" if row.threads > _WARP_THREADS else f"{row.threads} lanes of a warp"
     if row.ctas > 1:
         unit = f"{row.ctas} CTAs of {row.cta_threads} threads"
@@ -80,7 +81,7 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     walk += f", {' and '.join(row.kept)} in shared memory meanwhile" if row.kept else ""
     along = f"{run} elements at a time" if run > 1 else "an element at a time"
     along += f" from where vectors of {shifted} begin" if shifted else ""
-    reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
+    reasons = (f"no dot: {rows} rows of {length} along {axis}, {several}{unit} for each, {along}, {walk}",)
     return ElementwiseDecisions(ctas, block, reasons, rows=(row,))
 
 
@@ -103,7 +104,8 @@ def shared_rows(program: tile.ProgramOp, wanted: Wanted) -> Shared:
     rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
     run, vectors, shifted = _runs(program, axis, wanted)
     covered = program.extents[axis] + (run - 1 if shifted else 0)
-    return Shared(axis, rows, covered, run, vectors, shifted, int(has_narrow_results(program, axis)))
+    apart = bool(shifted or program.run_time or len(grid_axes(program)) != 2)
+    return Shared(axis, rows, covered, run, vectors, shifted, int(has_narrow_results(program, axis)), apart)
 
 
 def _axis_of_neighbours(program: tile.ProgramOp, axis: str) -> str:

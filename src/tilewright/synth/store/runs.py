@@ -1,10 +1,12 @@
 """Should threads of an element-by-element program take runs of neighbouring points, which they load and store whole?
 
-Threads that take elements of one or two bytes one by one ask for memory many times for what one access of 16 bytes
-brings. A run fills whole units of 16 bytes of what is stored, so that rows there must begin at multiples of that; what
-is loaded may begin anywhere (`lower.points.runs`). The last run of a row is whole, too: what lies past the row's end is
-written as zeros, where that may be, so that whole sectors are written. A sector that is written in part is read before
-the next kernel gets it. Two runs are in flight in each thread, in CTAs that are all there at once.
+Threads that take elements one by one ask for memory many times for what one access of 16 bytes brings. A run fills
+whole units of 16 bytes of what is stored, so that rows there must begin at multiples of that; what is loaded may begin
+anywhere (`lower.points.runs`). The last run of a row is whole, too: what lies past the row's end is written as zeros,
+where that may be, so that whole sectors are written. A sector that is written in part is read before the next kernel
+gets it. Each thread has two runs in flight. Where one array is stored, it is done with them: CTAs that begin one after
+the other keep memory busier than as many as fit at once, which go on until all is done, as they do where several are
+copied.
 
 Taken so are programs that store one array, where it lies together along an axis along which every load is dense or does
 not change, and programs that copy several, each over axes of its own. Not handled: points that use their places or what
@@ -17,6 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from tilewright.base.element import Element
 from tilewright.ir.decisions import RUN_BYTES, Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import blocks_of
@@ -39,8 +42,6 @@ _THREADS = 256
 _CTAS_RESIDENT = 5
 """Of so many threads that copy runs, which take up to 48 registers each, fit a multiprocessor together."""
 _IN_FLIGHT = 2
-_MOST_BYTES = 2
-"""Of an element: of wider ones a warp's accesses are whole lines anyhow."""
 _MOST_LOADS = 2
 """Dense ones, for which a thread has registers."""
 
@@ -53,14 +54,17 @@ def decide_runs(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     if len(listed) > 1 and not all(isinstance(store.value.owner, tile.LoadOp) for store in listed):
         return None
     widths = {tensor_type(store.tensor).element_kind.bytes for store in listed}
-    if len(widths) > 1 or max(widths) > _MOST_BYTES:
+    # Runs are floating-point numbers on their way, which integers of 32 bits are not.
+    moved = {tensor_type(each.tensor).element_kind for each in (*listed, *loads(program))}
+    if len(widths) > 1 or Element.S32 in moved:
         return None
     run = RUN_BYTES // widths.pop()
     if not all(_goes_in_runs(program, store, run, wanted) for store in listed):
         return None
     points = sum(math.prod(tensor_type(store.tensor).extents) for store in listed)
-    resident = _CTAS_RESIDENT * target.limit("device.multiprocessors")
-    ctas = max(1, min(math.ceil(points / (_IN_FLIGHT * run * _THREADS)), resident))
+    ctas = max(1, math.ceil(points / (_IN_FLIGHT * run * _THREADS)))
+    if len(listed) > 1:
+        ctas = min(ctas, _CTAS_RESIDENT * target.limit("device.multiprocessors"))
     along = " and ".join(dict.fromkeys(run_axes(program, store)[-1] for store in listed))
     reason = f"no dot: {points} points on {ctas} CTAs of {_THREADS} threads, in runs of {run} along {along}"
     return ElementwiseDecisions(ctas, _THREADS, (reason,), run=run)
@@ -90,7 +94,7 @@ def _goes_in_runs(program: tile.ProgramOp, store: tile.StoreOp, run: int, wanted
 
 def _is_dense(kind: TensorType, axis: str) -> bool:
     strides = dict(zip(kind.axis_names, kind.stride_elements, strict=True))
-    return strides[axis] == 1 and kind.element_kind.bytes <= _MOST_BYTES
+    return strides[axis] == 1
 
 
 def kept_for_next(program: tile.ProgramOp, decisions: Decisions, target: Target) -> Decisions:

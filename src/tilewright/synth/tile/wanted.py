@@ -34,7 +34,7 @@ class Wanted:
     ordered: whether consumers of walks that compute between products may issue them one after the other.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
     row_threads: of a CTA that takes a row, where programs fold rows; row_ctas: of a cluster that shares a row;
-    row_kept: whether rows wait in shared memory.
+    row_kept: whether rows wait in shared memory; row_together: rows that a unit takes at once.
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
     issuer: whether a role of its own issues, of walks that do more than sum, products whose operands are both slots.
@@ -70,6 +70,7 @@ class Wanted:
     row_threads: int | None = None
     row_ctas: int | None = None
     row_kept: bool | None = None
+    row_together: int | None = None
     steps: tuple[int, int] | None = None
     issuer: bool | None = None
     asserts: bool = False

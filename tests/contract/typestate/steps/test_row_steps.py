@@ -71,6 +71,7 @@ def test_wrong_decisions_are_not_proved(name):
 
 CLUSTER = Wanted(row_ctas=2, row_threads=128, row_kept=False)
 KEPT = Wanted(row_ctas=1, row_threads=128, row_kept=True)
+PAIRS = Wanted(row_ctas=1, row_threads=128, row_kept=False, row_together=2)
 SHARED_MUTANTS = {
     "CTAs that no cluster has": (CLUSTER, {"ctas": 1}),
     "a cluster of four with a row of two": (CLUSTER, {"ctas": 4, "threads": 512}),
@@ -82,6 +83,11 @@ SHARED_MUTANTS = {
     "elements that are not reached by runs": (KEPT, {"vectors": ("y",)}),
     "elements that wait where there are words alone": (CLUSTER, {"kept": ("x",), "streamed": 1}),
     "runs that no copy has": (KEPT, {"run": 16, "pieces": 1}),
+    "two rows at once, words of one": (CLUSTER, {"together": 2}),
+    "two rows at once, room for one": (KEPT, {"together": 2}),
+    "no rows at once": (KEPT, {"together": 0}),
+    "one row at once, CTAs of as few as take two": (PAIRS, {"together": 1}),
+    "three rows at once, CTAs of as many as take two": (PAIRS, {"together": 3}),
 }
 
 

@@ -52,7 +52,7 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         walk.findings.doubt("shares rows in a way that is not understood", op)
         return
     whole = row.threads % _LANES == 0 or (row.threads < _LANES and row.threads & row.threads - 1 == 0)
-    least = min(row.run, row.pieces, row.threads, row.ctas)
+    least = min(row.run, row.pieces, row.threads, row.ctas, row.together)
     whole &= least >= 1 and row.threads % row.ctas == 0 and (row.ctas == 1 or row.cta_threads % _LANES == 0)
     if least < 1 or not whole or row.run & row.run - 1 or op.transpose is not None:
         walk.findings.doubt("shares rows in a way that is not understood", op)
@@ -60,19 +60,21 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     threads, extents = walk.kernel.block_threads, sizes_of(op.extents)
     rows, ctas = product(extents[:-1]), sizes_of(walk.kernel.op.grid)[0]
     (length,) = fixed(ArrayAttr([op.extents.data[-1]]), op, walk.findings)
-    units = threads // row.threads
+    units, taken = threads // row.threads, ceil_div(rows, row.together)
     if walk.role.unit != "warp32" or walk.role.threads != threads or threads % row.cta_threads:
         walk.findings.doubt(f"rows are dealt to units of {row.threads} threads, of which the CTA has no number", op)
     elif row.ctas > 1:
-        _require_cluster(walk, op, row, ctas, rows)
-    elif not _are_enough(ctas, units, rows):
+        _require_cluster(walk, op, row, ctas, taken)
+    elif not _are_enough(ctas, units * row.together, rows):
         walk.findings.doubt(f"{rows} rows for {units} units in each of {ctas} CTAs", op)
-    elif threads == row.threads and ctas != rows:
-        walk.findings.doubt(f"{rows} rows for {ctas} CTAs, each of which takes one", op)
+    elif threads == row.threads and ctas != taken:
+        walk.findings.doubt(f"{rows} rows for {ctas} CTAs, each of which takes {row.together}", op)
     elif row.threads > _LANES and threads != row.threads:
         walk.findings.doubt("warps of a unit meet at the CTA's barrier, to which not all of its threads come", op)
     elif row.threads > _LANES and op.parent_op() is not walk.role.op:
         walk.findings.doubt("words of partial results would be written again before all have read them", op)
+    if row.together > 1 and (row.shifted or row.across or len(extents) != 2 or not isinstance(rows, int)):
+        walk.findings.doubt("units take several rows at once that are not one another's neighbours", op)
     if not row.streamed and row.strip < length + row.most_before:
         walk.findings.doubt(f"rows of {length} points are held by units that hold {row.strip}", op)
     _require_words(walk, op, row)
@@ -95,13 +97,13 @@ def _are_enough(ctas: Size, units: int, rows: Size) -> bool:
     return ctas == ceil_div(rows, units)
 
 
-def _require_cluster(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, ctas: Size, rows: Size) -> None:
-    """Doubt units that are not all threads of a cluster, each cluster of which has one row."""
+def _require_cluster(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, ctas: Size, taken: Size) -> None:
+    """Doubt units that are not all threads of a cluster, of which as many as `taken` has each its rows."""
     threads, cluster = walk.kernel.block_threads, integers(walk.kernel.op.cluster)
     if cluster != (row.ctas, 1, 1) or row.cta_threads != threads:
         walk.findings.doubt(f"rows are dealt to {row.ctas} CTAs of {row.cta_threads} threads, which no cluster has", op)
-    elif ctas != product((rows, row.ctas)):
-        walk.findings.doubt(f"{rows} rows for {ctas} CTAs, {row.ctas} of which take one", op)
+    elif ctas != product((taken, row.ctas)):
+        walk.findings.doubt(f"{taken} clusters' rows for {ctas} CTAs, {row.ctas} of which are one", op)
     elif op.parent_op() is not walk.role.op:
         walk.findings.doubt("words of partial results would be written again before all have read them", op)
     elif not any(isinstance(inner, ac.FoldOp | ac.ArgFoldOp) for inner in op.body.block.ops):
@@ -119,7 +121,7 @@ def fold_claims(kernel: Kernel) -> tuple[FoldClaim, ...]:
         words = [_words_of(inner) for inner in op.body.block.ops if isinstance(inner, ac.FoldOp | ac.ArgFoldOp)]
         begin = buffer.address + len(words) * BARRIER_BYTES
         for number, each in enumerate(words):
-            end = begin + each * (row.threads // _LANES) * _WORD_BYTES
+            end = begin + row.together * each * (row.threads // _LANES) * _WORD_BYTES
             found.append(FoldClaim(buffer.address + number * BARRIER_BYTES, (begin, end)))
             begin = end
     return tuple(found)
