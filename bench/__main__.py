@@ -13,6 +13,7 @@ from tilewright.base.extra import MissingExtra
 
 _BENCHES = {
     "gemm": "gemm",
+    "attention": "attention",
     "backward": "backward",
     "both-ways": "both_ways",
     "clusters": "clusters",

@@ -1,9 +1,10 @@
-"""Decode attention of keys in pages against the same keys in one piece, and against PyTorch's on keys put together.
+"""Decode attention of keys in one piece and in pages, beside cuDNN's and Flash's on one piece and a copy of the keys.
 
-One query of each head, four heads to one of keys, bf16 on random normal data, all keys used. Pages lie in random order
-in a pool that they fill, [page, row, head, element]; the other program reads the same rows as [sequence, row, head,
-element]. Both are `examples/fused.py`'s, timed in turns with each other (`bench.interleaved`), with PyTorch's attention
-on keys in one piece, and with it behind the indexing that puts the pages together. Results are compared with float64.
+One query of each head, four heads to one of keys, bf16 on random normal data, all keys used: 1 to 64 sequences of 1024
+to 131072 keys. Pages lie in random order in a pool that they fill, [page, row, head, element]; the other program reads
+the same rows as [sequence, row, head, element]. Both are `examples/fused.py`'s, timed in turns with each other
+(`bench.interleaved`), with PyTorch's attention on keys in one piece, which stands for pages too, and with a copy, which
+moves each byte twice. Results are compared with float64.
 
     python -m bench paged --prepare --kernels out/kernels    # compile ahead, in parallel; needs no GPU
     python -m bench paged --kernels out/kernels
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from examples import fused
 from bench import case_suite
 from bench.device_state import Sampler
 from bench.interleaved import Contender, race, sets_for
+from bench.peers_gemm import Absent
 from bench.prepared import Refused, facts_of, load_prepared
 from bench.suite import summarised
 from tilewright.frontends.tile.kernel import Kernel
@@ -31,6 +33,9 @@ PAGES = (16, 64, 256)
 TARGETS = {16: 1.08, 64: 1.03, 256: 1.03}
 """Of the time of keys in one piece, what those in pages may take."""
 _SCALE = 0.125
+_ONE_PIECE, _COPY = "one piece", "copy"
+_LONG = 32768
+"""Keys from which on the share of a copy's bandwidth has a target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +66,10 @@ class PagedCase:
 
 def cases() -> list[PagedCase]:
     """Every shape of the suite, of keys in one piece."""
-    return [
-        PagedCase(16, 32, 8192, 128), PagedCase(64, 32, 2048, 128), PagedCase(1, 32, 32768, 128),
-        PagedCase(4, 32, 16384, 128), PagedCase(16, 32, 8192, 64), PagedCase(8, 64, 4096, 128),
-    ]  # fmt: skip
+    few = [PagedCase(batch, 32, length, 128) for batch in (1, 8) for length in (1024, 8192, 32768, 131072)]
+    many = [PagedCase(64, 32, 1024, 128), PagedCase(64, 32, 8192, 128), PagedCase(16, 32, 32768, 128)]
+    narrow = [PagedCase(1, 32, 32768, 64), PagedCase(16, 32, 8192, 64), PagedCase(64, 32, 1024, 64)]
+    return [*few, *many, *narrow, PagedCase(8, 64, 4096, 128)]
 
 
 add_arguments = case_suite.add_arguments
@@ -79,13 +84,18 @@ def _programs(case: PagedCase) -> list[PagedCase]:
 
 
 def _summary(rows: case_suite.Rows) -> Iterator[str]:
+    for name in (_ONE_PIECE, *(f"page {page}" for page in PAGES)):
+        ratios = [row["of_peers"][name] for row in rows if name in row.get("of_peers", {})]
+        if ratios:
+            yield f"{name}: {statistics.geometric_mean(ratios):.3f} of the best peer, worst {min(ratios):.3f}"
     for page in PAGES:
         times = [row["pages"][str(page)]["median"] for row in rows if str(page) in row.get("pages", {})]
         if times:
-            yield f"page {page}: {statistics.geometric_mean(times):.3f} of one piece, worst {max(times):.3f}"
-
-
-Call = Callable[..., Any]
+            goal = f"at most {TARGETS[page]:.2f} wanted"
+            yield f"page {page}: {statistics.geometric_mean(times):.3f} of one piece, worst {max(times):.3f}, {goal}"
+    shares = [row["share_of_copy"] for row in rows if row["dims"]["T"] >= _LONG and "share_of_copy" in row]
+    if shares:
+        yield f"one piece, from {_LONG} keys: {min(shares):.3f} of a copy's bandwidth at least"
 
 
 def _measured(torch: Any, case: PagedCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, Any]:
@@ -109,7 +119,7 @@ def _measured(torch: Any, case: PagedCase, arguments: argparse.Namespace, sample
     pools: dict[int, list[tuple[Any, Any]]] = {}
     for page in (0, *PAGES):
         program = load_prepared(replace(case, page=page), arguments.kernels)
-        name = f"page {page}" if page else "one piece"
+        name = f"page {page}" if page else _ONE_PIECE
         if isinstance(program, Refused):
             refused[name] = program.message
             continue
@@ -128,15 +138,28 @@ def _measured(torch: Any, case: PagedCase, arguments: argparse.Namespace, sample
                 program(q, k, v, lengths, out=result)
 
         contenders.append(Contender(name, call, result, facts_of(program)))
-    contenders += _peers(torch, case, arrays, pools, tables)
+    peers, absent = _peers(torch, arrays)
+    copied = torch.empty_like(arrays[0][1])
+
+    def copy(index: int) -> None:
+        for each in arrays[index % sets][1:]:
+            copied.copy_(each)
+
+    contenders += [*peers, Contender(_COPY, copy, None)]
     result = race(torch, contenders, sets=sets, turns=arguments.turns, sampler=sampler)
-    row |= summarised(result, contenders, [], {}, 4.0 * case.batch * case.heads * case.length * case.width)
-    row |= {"refused": refused, "pages": {}}
-    for each in contenders:
-        if each.name.startswith("page ") and "one piece" not in refused:
-            low, median, high = result.ratio("one piece", each.name)
-            row["pages"][each.name.removeprefix("page ")] = {"median": median, "quartiles": [low, high]}
-    row["errors"] = _errors(torch, case, contenders, arrays[0])
+    row |= summarised(result, contenders, absent, {}, 4.0 * case.batch * case.heads * case.length * case.width)
+    row |= {"refused": refused, "pages": {}, "of_peers": {}}
+    ours = [each.name for each in contenders if each.name == _ONE_PIECE or each.name.startswith("page ")]
+    if peers:
+        best = result.best_of([each.name for each in peers])
+        row |= {"best_peer": best, "of_peers": {name: result.ratio(name, best)[1] for name in ours}}
+    if _ONE_PIECE in ours:
+        row["share_of_copy"] = result.ratio(_ONE_PIECE, _COPY)[1] / 2
+        for name in ours[1:]:
+            low, median, high = result.ratio(_ONE_PIECE, name)
+            row["pages"][name.removeprefix("page ")] = {"median": median, "quartiles": [low, high]}
+    if not arguments.no_accuracy:
+        row["errors"] = _errors(torch, case, [each for each in contenders if each.name != _COPY], arrays[0])
     return row
 
 
@@ -148,41 +171,28 @@ def _in_pages(torch: Any, rows: Any, order: Any, page: int) -> Any:
     return pool
 
 
-def _peers(
-    torch: Any, case: PagedCase, arrays: list[Any], pools: dict[int, list[tuple[Any, Any]]], tables: dict[int, Any]
-) -> list[Contender]:
-    """PyTorch's attention on keys in one piece, and on pages that indexing has put together first."""
-    attention = torch.nn.functional.scaled_dot_product_attention
+def _peers(torch: Any, arrays: list[Any]) -> tuple[list[Contender], list[Absent]]:
+    """PyTorch's backends on keys in one piece."""
+    attention, kinds = torch.nn.attention, torch.nn.attention.SDPBackend
+    found, absent = list[Contender](), list[Absent]()
+    for name, backend in (("cuDNN", kinds.CUDNN_ATTENTION), ("flash", kinds.FLASH_ATTENTION)):
+        held: dict[str, Any] = {}
 
-    def attended(q: Any, k: Any, v: Any) -> Any:
-        k, v = (each.transpose(1, 2) for each in (k, v))
-        return attention(q[:, :, None], k, v, scale=_SCALE, enable_gqa=True)[:, :, 0]
+        def call(index: int, backend: Any = backend, held: dict[str, Any] = held) -> None:
+            q, k, v = arrays[index % len(arrays)]
+            k, v = (each.transpose(1, 2) for each in (k, v))
+            with attention.sdpa_kernel(backend):
+                held["result"] = torch.nn.functional.scaled_dot_product_attention(
+                    q[:, :, None], k, v, scale=_SCALE, enable_gqa=True
+                )[:, :, 0]
 
-    def together(pool: Any, table: Any) -> Any:
-        return pool[table].reshape(case.batch, case.length, *pool.shape[2:])
-
-    found: list[Contender] = []
-    held: dict[str, Any] = {}
-
-    def peer(name: str, call: Call) -> None:
-        def kept(index: int) -> None:
-            held[name] = call(index % len(arrays))
-
-        kept(0)
-        found.append(Contender(name, kept, held[name], fetch=lambda: held[name]))
-
-    def in_one_piece(index: int) -> Any:
-        return attended(*arrays[index])
-
-    peer("SDPA, one piece", in_one_piece)
-    for page in (page for page in PAGES if page in pools):
-
-        def put_together(index: int, page: int = page) -> Any:
-            keys, values = pools[page][index]
-            return attended(arrays[index][0], together(keys, tables[page]), together(values, tables[page]))
-
-        peer(f"SDPA, pages of {page} put together", put_together)
-    return found
+        try:
+            call(0)
+        except RuntimeError as error:  # how PyTorch refuses a backend
+            absent.append(Absent(name, str(error).split("\n")[0]))
+            continue
+        found.append(Contender(name, call, None, fetch=lambda held=held: held["result"]))
+    return found, absent
 
 
 def _errors(torch: Any, case: PagedCase, contenders: list[Contender], arrays: Any) -> dict[str, float]:
@@ -200,7 +210,9 @@ def _errors(torch: Any, case: PagedCase, contenders: list[Contender], arrays: An
 
 def _line(row: dict[str, Any]) -> str:
     times = ", ".join(f"{name} {each['microseconds']:.1f} us" for name, each in row["contenders"].items())
+    ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in row["of_peers"].items())
     pages = ", ".join(f"{page} {each['median']:.3f}" for page, each in row["pages"].items())
-    gone = "".join(f"; no {name}: {why[:80]}" for name, why in row["refused"].items())
-    worst = max(row["errors"].values())
-    return f"{row['case']}: {times}; pages over one piece: {pages}{gone}; errors up to {worst:.1e}"
+    gone = "".join(f"; no {name}: {why[:80]}" for name, why in (row["refused"] | row["absent"]).items())
+    errors = f"; errors up to {max(row['errors'].values()):.1e}" if "errors" in row else ""
+    share = f"; {row['share_of_copy']:.3f} of a copy" if "share_of_copy" in row else ""
+    return f"{row['case']}: {times}; of the best peer: {ratios}; pages over one piece: {pages}{share}{gone}{errors}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from examples.fused import attention, causal_attention, decode_in_pages, grouped_heads
+from examples.fused import attention, causal_attention, decode_attention, decode_in_pages, grouped_heads
 from tests.synth.cut.cut_programs import (
     EXPECTED,
     batch_with_logsumexp,
@@ -290,6 +290,9 @@ def test_the_parts_of_a_plan_agree_on_what_is_handed_over() -> None:
     [
         (attention, {"B": 1, "H": 8, "Q": 1, "T": 8192, "E": 128, "F": 128}, True),
         (attention, {"B": 16, "H": 32, "Q": 1, "T": 8192, "E": 128, "F": 128}, False),
+        # A consumer alone on half of the multiprocessors takes longer than memory does.
+        (decode_attention, {"B": 8, "H": 32, "T": 32768, "E": 128, "F": 128}, True),
+        (decode_attention, {"B": 16, "H": 32, "T": 32768, "E": 128, "F": 128}, False),
         (sum_of_rows, {"M": 1, "N": 1 << 24}, True),
         (sum_of_rows, {"M": 4096, "N": 4096}, False),
         (softmax_of_rows, {"M": 1, "N": 1 << 24}, True),

@@ -136,6 +136,18 @@ def test_every_wait_for_a_slot_is_needed(small_attention, attention_of_few_keys)
 
 
 @pytest.mark.full
+def test_lengths_decide_which_arithmetic_is_passed_over_and_nothing_else():
+    """A release that the branch passes over, where a tile ends before its sequence, is missed."""
+    small = small_of(PROGRAMS["lengths"], dims_of("lengths", 130, 640) | {"B": 2}, depth=64)
+    text = small[0]
+    assert isinstance(judged(small, text), Proven)
+    branch = re.search(r"\t@%p\d+ bra everywhere_\d+;\n", text)
+    release = next(re.finditer(r"\t@%p\d+ mbarrier\.arrive\.release\S+ _, \[%r\d+\];\n", text))
+    assert branch is not None and release.end() < branch.start(), "the first tile's, of keys"
+    moved = text[: release.start()] + text[release.end() : branch.end()] + release.group() + text[branch.end() :]
+    assert not isinstance(judged(small, moved), Proven)
+
+
 def test_another_number_of_iterations_in_a_role_is_not_proven():
     """Ends and lengths of what a tile walks, in each role; but not where its begin is put, which moves all."""
     small = small_of(window, {"Q": 500, "T": 900, "E": 64, "F": 64}, depth=64)

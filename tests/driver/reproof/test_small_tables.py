@@ -76,13 +76,28 @@ def _reason(verdict: Verdict) -> str:
     return verdict.reasons[0]
 
 
+def with_more(text: str, behind: str, more: str) -> str:
+    """With further lines behind one, and registers of their own."""
+    body = text.index("{", text.index(".entry")) + 1
+    declared = "\n\t.reg .pred %stray;\n\t.reg .b32 %left;"
+    return text[:body] + declared + edited(text[body:], behind, f"{behind}\n{more}")
+
+
 def test_a_table_that_decides_how_often_a_loop_runs_is_no_proof():
     text, _, _ = small("paged")
     line, register = index_load(text)
-    stray = f"{line}\n\tsetp.eq.s32 %stray, {register}, 7;\n\t@%stray bra $stray;\n$stray:"
-    body = text.index("{", text.index(".entry"))
-    changed = text[: body + 1] + "\n\t.reg .pred %stray;" + edited(text[body + 1 :], line, stray)
+    loop = f"\tmov.b32 %left, {register};\n$stray:\n\tsub.s32 %left, %left, 1;\n"
+    loop += "\tsetp.gt.s32 %stray, %left, 0;\n\t@%stray bra $stray;"
+    changed = with_more(text, line, loop)
     assert "may decide more" in _reason(judged("paged", changed))
+
+
+def test_a_table_may_decide_which_arithmetic_is_passed_over():
+    text, _, _ = small("paged")
+    line, register = index_load(text)
+    passed = f"\tmov.b32 %left, 0;\n\tsetp.eq.s32 %stray, {register}, 7;\n\t@%stray bra $stray;\n"
+    changed = with_more(text, line, f"{passed}\tadd.s32 %left, %left, 1;\n$stray:")
+    assert isinstance(judged("paged", changed), Proven)
 
 
 def test_a_table_that_decides_where_is_stored_is_no_proof():
@@ -92,6 +107,16 @@ def test_a_table_that_decides_where_is_stored_is_no_proof():
     address = store.split("[")[1].split("]")[0]
     moved = f"\tmad.wide.s32 {address}, {register}, 0, {address};\n{store}"
     assert "may decide more" in _reason(judged("embedded", edited(text, store, moved)))
+
+
+def test_a_table_that_decides_by_a_branch_where_is_stored_is_no_proof():
+    text, _, _ = small("embedded")
+    line, register = index_load(text)
+    store = next(each for each in text.split("\n") if "st.global.b16" in each)
+    address = store.split("[")[1].split("]")[0]
+    passed = f"\tsetp.eq.s32 %stray, {register}, 7;\n\t@%stray bra $stray;\n\tadd.s64 {address}, {address}, 0;\n$stray:"
+    changed = with_more(edited(text, store, f"{passed}\n{store}"), line, "")
+    assert "may decide more" in _reason(judged("embedded", changed))
 
 
 def test_bytes_that_pages_do_not_bring_are_refuted():

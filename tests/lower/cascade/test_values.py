@@ -30,6 +30,18 @@ def test_values_at_lengths_around_tiles(name):
         assert_near(name, dims, lowered, random_inputs(lowered, rows), elements)
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("many", [(0, 264), (63, 64), (65, 128), (127, 263), (-1, 2**24 + 3)])
+def test_sequences_that_end_within_tiles_and_at_their_edges(many):
+    """Tiles before the end are passed over by a branch, which lengths decide: the same values everywhere."""
+    dims, elements = dims_of("lengths", 65, 264) | {"B": 2}, elements_of("lengths", Element.BF16)
+    lowered = lower(PROGRAMS["lengths"], dims, elements, wanted=Wanted(consumers=2, depth=64))
+    assert "bra everywhere" in lowered.ptx
+    arrays = random_inputs(lowered)
+    arrays["many"][...] = many
+    assert_near("lengths", dims, lowered, arrays, elements)
+
+
 @tw.kernel
 def by_head(q: tw.Tensor["H", "Q", "E"], k: tw.Tensor["H", "T", "E"], w: tw.Tensor["H", "Q", "T", tw.f32]):
     h, i, t, e = tw.axes("H Q T E")

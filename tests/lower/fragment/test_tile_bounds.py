@@ -4,6 +4,7 @@ computes it; and where they could not, nothing is asked."""
 from __future__ import annotations
 
 import struct
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from xdsl.ir import Block, SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
-from tilewright.lower.fragment.tile_bounds import Linear, inequalities
+from tilewright.lower.fragment.tile_bounds import Compared, Condition, Linear, inequalities
 
 ROWS, COLUMNS = 64, 24
 MOST_PLACE = (1 << 22) - 256
@@ -63,7 +64,7 @@ class Region:
         numbers = [self.found.get(value) for value in inputs]
         return self._value(op, meant[function](*numbers) if function in meant else None)
 
-    def forms(self, condition: SSAValue) -> tuple[Linear, ...] | None:
+    def forms(self, condition: SSAValue) -> tuple[Condition, ...] | None:
         return inequalities(condition, (self.i, self.j), (ROWS, COLUMNS))
 
 
@@ -107,8 +108,39 @@ def test_inequalities_hold_where_the_condition_does_at_every_place(data, row, co
     condition = data.draw(conditions(region))
     forms = region.forms(condition)
     if forms is not None:
-        holds = all(each.row * row + each.column * column + each.constant >= 0 for each in forms)
-        assert holds == bool(region.found[condition].all())
+        assert all(isinstance(each, Linear) for each in forms)
+        assert all(at(each, row, column) >= 0 for each in forms) == bool(region.found[condition].all())
+
+
+def at(form: Linear, row: int, column: int) -> Fraction:
+    return form.row * row + form.column * column + form.constant
+
+
+NUMBERS = st.one_of(st.integers(-300, 300).map(float), st.floats(width=32), st.sampled_from([2.0**22, 2.0**24 + 4]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), PLACES, PLACES, NUMBERS, st.booleans())
+def test_a_number_in_common_is_compared_with_a_corner(data, row, column, number, below):
+    region = Region(row, column)
+    region.found[region.loaded] = np.full((ROWS, COLUMNS), number, np.float32)
+    form = data.draw(expressions(region))
+    sides = (form, region.loaded) if below else (region.loaded, form)
+    condition = region.scalar(data.draw(st.sampled_from(["lt", "le"])), *sides)
+    found = inequalities(condition, (region.i, region.j), (ROWS, COLUMNS), lambda value: value is region.loaded)
+    if found is not None:
+        (each,) = found
+        assert isinstance(each, Compared) and each.number is region.loaded and each.below == below
+        corner, compared = np.float32(int(at(each.form, row, column))), np.float32(number)
+        left, right = (corner, compared) if below else (compared, corner)
+        assert bool(left < right if each.strictly else left <= right) == bool(region.found[condition].all())
+
+
+def test_a_sequence_that_ends_is_asked_about_its_last_column():
+    region = Region()
+    condition = loaded(region)
+    found = inequalities(condition, (region.i, region.j), (ROWS, COLUMNS), lambda value: value is region.loaded)
+    assert found == (Compared(Linear(0, 1, Fraction(COLUMNS - 1)), region.loaded, below=True, strictly=False),)
 
 
 def test_a_causal_mask_is_one_inequality():

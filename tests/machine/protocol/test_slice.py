@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.machine.gemm_text import gemm_text
 from tests.machine.small_kernels import module
 
 from tilewright.frontends.ptx.reader import read
-from tilewright.machine.protocol.slice import Slice, cheap_stores, protocol_slice, text_of
+from tilewright.machine.protocol.slice import Slice, cheap_stores, passes_over_arithmetic, protocol_slice, text_of
 
 
 def sliced(body: str, *, parameters: str = "", globals_: str = "") -> Slice:
@@ -111,6 +112,32 @@ ret;"""
     assert [(found.text.flow.instructions[at].span.line, to) for at, to in found.skipped.items()] == [(9, 5)]
     found = sliced(body.format(work="bar.sync 1;"), parameters=".param .f32 scale")
     assert executed_lines(found) == [7, 8, 9, 10, 11, 13, 14] and not found.skipped
+
+
+@pytest.mark.parametrize(
+    ("work", "arithmetic"),
+    [
+        ("add.f32 %f0, %f0, %f0;", True),
+        ("ld.global.f32 %f0, [%rd0];", False),
+        ("st.global.f32 [%rd0], %f0;", False),
+        ("shfl.sync.idx.b32 %f0, %f0, 0, 31, -1;", False),
+        ("@%p0 bra JOIN;", False),
+        ("LOOP:\nadd.f32 %f0, %f0, %f0;\n@%p0 bra LOOP;", False),
+    ],
+)
+def test_what_a_branch_that_is_skipped_passes_over(work: str, arithmetic: bool) -> None:
+    body = f"""ld.param.u64 %rd0, [at];
+ld.global.f32 %f0, [%rd0];
+setp.lt.f32 %p0, %f0, 0f00000000;
+@%p0 bra JOIN;
+mul.f32 %f0, %f0, %f0;
+{work}
+JOIN:
+bar.sync 0;
+ret;"""
+    text = text_of(module(body, parameters=".param .u64 at").kernels[0])
+    (branch, *_) = [at for at, item in enumerate(text.flow.instructions) if item.row == "bra"]
+    assert passes_over_arithmetic(text, branch) == arithmetic
 
 
 def test_a_branch_that_chooses_a_value_of_the_slice_is_kept() -> None:

@@ -1,7 +1,7 @@
 """Which tiles and slots programs over a streamed axis get: within every limit, wider where nothing is in the way."""
 
 import pytest
-from tests.lower.cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax, mlp, rms_norm_matmul
+from tests.lower.cascade_programs import PROGRAMS, attention, causal, dims_of, matmul_softmax, mlp, rms_norm_matmul
 from tests.lower.lowered_programs import lower
 
 from tilewright.base.element import Element
@@ -101,6 +101,26 @@ def test_three_consumers_are_taken_of_many_rows_whose_values_leave_them_register
     )
     assert lower(attention, many | {"E": 128, "F": 128}).decisions.consumers == 2
     assert lower(matmul_softmax, {"M": 65536, "N": 256, "K": 64}).decisions.consumers == 2
+
+
+@pytest.mark.parametrize(("rows", "consumers"), [(512, 2), (1024, 2), (2048, 3), (4096, 3)])
+def test_tiles_of_three_consumers_walk_more_of_what_a_mask_leaves_of_short_sequences(rows, consumers):
+    dims = {"B": 32 * 16384 // rows, "Q": rows, "T": rows, "E": 64, "F": 64}
+    assert lower(causal, dims).decisions.consumers == consumers
+
+
+@pytest.mark.parametrize(("places", "width", "together"), [(512, 64, True), (512, 128, False), (128, 64, False)])
+def test_two_ctas_of_few_rows_share_a_multiprocessor_where_there_are_more_and_half_its_memory_does(
+    places, width, together
+):
+    facts = target("sm_90a")
+    decisions = lower(attention, {"B": places, "H": 1, "Q": 4, "T": 1024, "E": width, "F": width}).decisions
+    assert (decisions.ctas > facts.limit("device.multiprocessors")) == together
+    if together:
+        threads = 2 * facts.limit("warpgroup.threads") * (decisions.consumers + 1)
+        assert threads * decisions.launch_registers <= facts.limit("multiprocessor.registers")
+        reserved = facts.limit("cta.shared_reserved_bytes")
+        assert 2 * (decisions.smem_bytes + reserved) <= facts.limit("multiprocessor.shared_bytes")
 
 
 def test_few_rows_take_one_consumer():

@@ -1,10 +1,10 @@
 """Estimates of decided programs: beside what was measured, and above what no kernel undercuts."""
 
 import pytest
-from examples.fused import attention, causal_attention
+from examples.fused import attention, causal_attention, decode_in_pages
 from tests.synth.cut.cut_programs import layers, norm_of_product, product_of_norm, softmax_of_product, traced
 
-from tilewright.driver.compile.sequence import decided
+from tilewright.driver.compile.sequence import decided, sequence
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cut.time import least_microseconds, microseconds
@@ -41,6 +41,16 @@ def test_a_mask_that_leaves_half_takes_half() -> None:
     dims = {"B": 4, "H": 16, "Q": 4096, "T": 4096, "E": 64, "F": 64}
     (plain, _), (causal, _) = _time(attention, **dims), _time(causal_attention, **dims)
     assert 0.5 < causal / plain < 0.7
+
+
+def test_small_pages_take_the_thread_that_asks_for_them_longer() -> None:
+    """Than one consumer computes of a tile, on few multiprocessors; pages of 64 rows do not."""
+    times: list[float] = []
+    for page in (16, 64):
+        dims = {"B": 4, "H": 32, "T": 8192, "E": 128, "F": 128, "P": 4 * 8192 // page, "S": page}
+        (part,) = sequence(traced(decode_in_pages(page), **dims), _TARGET, Wanted(cut=False))
+        times.append(microseconds(the_program(part.module), part.decisions, _TARGET))
+    assert 1.2 < times[0] / times[1] < 1.6
 
 
 def test_a_product_that_is_computed_twice_takes_twice_as_long() -> None:

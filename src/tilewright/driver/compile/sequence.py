@@ -58,6 +58,8 @@ from tilewright.targets import COMPILED_TARGET_NAMES, Target
 
 _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
+_WORTH_PARTS = 0.92
+"""The same of parts of its axis: both are estimated as walks alike, or by the bytes of device memory."""
 _OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "asserts")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
 
@@ -354,10 +356,11 @@ def _best(
         refusal = error
     if one is not None and not forced and (_is_decided(wanted) or wanted.cut is False or cuttable == "not"):
         return one
+    limits = (limit, limit)
     if one is not None and not forced:
-        limit = min(limit, _WORTH * one.microseconds)
+        limits = (min(limit, _WORTH_PARTS * one.microseconds), min(limit, _WORTH * one.microseconds))
     unmapped: list[NoTensorMap] = []
-    best = None if wanted.cut is False else _cut_best(module, target, wanted, limit, one, cuttable, unmapped)
+    best = None if wanted.cut is False else _cut_best(module, target, wanted, limits, one, cuttable, unmapped)
     if best is not None:
         return best
     if one is None:
@@ -380,18 +383,22 @@ def _cut_best(
     module: ModuleOp,
     target: Target,
     wanted: Wanted,
-    limit: float,
+    limits: tuple[float, float],
     one: _Sequence | None,
     cuttable: _Cuttable,
     unmapped: list[NoTensorMap],
 ) -> _Sequence | None:
-    """The best sequence of at least two kernels that takes less than `limit`. one: kernel, None where it is refused;
-    unmapped: cuts that no tensor map serves are noted there."""
-    program = the_program(module)
-    if least_microseconds(program, target) >= limit:
+    """The best sequence of at least two kernels that takes less than a limit: the first, of parts of an axis, else the
+    second. one: kernel, None where it is refused; unmapped: cuts that no tensor map serves are noted there."""
+    of_parts, of_values = limits
+    least = least_microseconds(the_program(module), target)
+    if least >= of_parts:
         return None
     best: _Sequence | None = None
     for whole, cut in _offered(module, target, one, cuttable):
+        limit = of_parts if cut.parts else of_values
+        if least >= limit:
+            break  # parts are offered first
         try:
             found = _of_cut(whole, cut, target, replace(wanted, cut=None), limit)
         except NoTensorMap as refusal:
@@ -402,6 +409,7 @@ def _cut_best(
         if found is not None:
             # What follows a split is another kind of kernel, or more parts.
             best, limit = found, found.microseconds * (_WORTH if cut.parts else 1)
+            of_parts, of_values = limit, limit
     return best
 
 

@@ -89,6 +89,11 @@ class _Region:
                 for number, register in enumerate(each):
                     self.found[value, row_of(number, block), column_of(number)] = ScalarPlace(register)
 
+    def is_loaded_once(self, value: SSAValue) -> bool:
+        """Whether a value is loaded, and one number for the whole tile."""
+        source, _ = self.sources.get(value, (None, None))
+        return isinstance(source, LoadedFragmentPlace) and self.axes[value] == ""
+
     def register(self, value: SSAValue, block: int, number: int) -> str:
         place = self.at(value, block, number)
         assert isinstance(place, ScalarPlace)
@@ -152,7 +157,7 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
     for registers, result, is_held in zip(found, op.outputs, held, strict=True):
         if is_held and not is_kept_by_waits(result):
             keep_until_here(lowering, [each for block in registers for each in block])
-    passed_over = _passed_over(lowering, op)
+    passed_over = _passed_over(region, op)
     if passed_over is None:
         _write(region, kinds, end.values, found)
     else:
@@ -177,9 +182,9 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
         lowering.places[result] = place
 
 
-def _passed_over(lowering: Lowering, op: FragmentMapOp) -> tuple[SSAValue, str] | None:
+def _passed_over(region: _Region, op: FragmentMapOp) -> tuple[SSAValue, str] | None:
     """Of a map that selects: the chosen value, and a predicate that it is chosen at every place of the tile."""
-    end = op.body.block.last_op
+    lowering, end = region.lowering, op.body.block.last_op
     assert isinstance(end, ac.YieldOp)
     value, *others = end.values
     kind = _kind(op.outputs[0])
@@ -192,11 +197,12 @@ def _passed_over(lowering: Lowering, op: FragmentMapOp) -> tuple[SSAValue, str] 
         return None
     condition, chosen, _ = value.op.inputs
     rows = kind.m.data + (_WARPS - 1) * (lowering.warp_rows - WARP_ROWS)
-    forms = inequalities(condition, places[:2], (rows, kind.n.data))
-    if forms is None:
+    conditions = inequalities(condition, places[:2], (rows, kind.n.data), region.is_loaded_once)
+    if conditions is None:
         return None
     row, column = (lowering.index(each) for each in op.places[:2])
-    return chosen, emit_all_hold(lowering.text, forms, (row, column))
+    common = partial(region.register, block=0, number=0)
+    return chosen, emit_all_hold(lowering.text, conditions, (row, column), common)
 
 
 def _cleared_by(op: FragmentMapOp) -> tuple[Linear, ...] | None:
@@ -210,7 +216,9 @@ def _cleared_by(op: FragmentMapOp) -> tuple[Linear, ...] | None:
     is_zero = isinstance(other.owner, ac.ConstantOp) and other.owner.bits.data == 0
     if not is_zero or op.reach is None or not is_exact_within(integers(op.reach)):
         return None
-    return conjuncts(condition, op.body.block.args[len(op.inputs) :][:2])
+    found = conjuncts(condition, op.body.block.args[len(op.inputs) :][:2])
+    forms = tuple(each for each in found or () if isinstance(each, Linear))
+    return forms if found is not None and len(forms) == len(found) else None
 
 
 def _clear_halves(region: _Region, op: FragmentMapOp, forms: Sequence[Linear], found: Sequence[Sequence[str]]) -> None:

@@ -9,9 +9,12 @@ The region compares float32 numbers, the inequalities are exact. So every number
 has: whole, and at most 2^24, for rows and columns below 2^22. That these are is asked at run time, too. Only what is
 compared as it is written may be a fraction.
 
-Not handled (None): equality, quotients, sums of fractions, and what is loaded; a branch on that would let data decide
-what the text does. What is emitted is the same in all threads of the unit. Checked by:
-tests/lower/fragment/test_tile_bounds.py.
+What is compared with such a form may be a number that is the same at all places of the tile, as a sequence's length is,
+which memory holds: the form's number at the corner is compared with it as float32 compares them, so that with NaN
+nothing is passed over. Data then decide which arithmetic is passed over, and nothing else.
+
+Not handled (None): equality, quotients, sums of fractions, sums of a form and what is loaded. What is emitted is the
+same in all threads of the unit. Checked by: tests/lower/fragment/test_tile_bounds.py.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from xdsl.ir import SSAValue
@@ -62,25 +65,52 @@ class Linear:
         return self if is_whole and max(-least, most) <= _EXACT else None
 
 
-def inequalities(condition: SSAValue, places: Sequence[SSAValue], shape: tuple[int, int]) -> tuple[Linear, ...] | None:
-    """Linear forms, of the tile's first row and column, which are all at least 0 only if the condition holds at every
-    place of a tile of this shape (rows, columns); None where it is no such condition, or no tile meets it.
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """`form` compared with a number that all places of a tile have in common: below it, or above; strictly, or not."""
 
-    places: the region's arguments for the row and the column of a place."""
-    forms, (rows, columns) = conjuncts(condition, places), shape
-    if forms is None or max(shape) > _TILE:
+    form: Linear
+    number: SSAValue
+    below: bool
+    strictly: bool
+
+
+Condition = Linear | Compared
+"""A form that is at least 0, or one that is compared."""
+
+
+def inequalities(
+    condition: SSAValue,
+    places: Sequence[SSAValue],
+    shape: tuple[int, int],
+    is_common: Callable[[SSAValue], bool] = lambda value: False,
+) -> tuple[Condition, ...] | None:
+    """Conditions on the tile's first row and column, which all hold only if the condition holds at every place of a
+    tile of this shape (rows, columns); None where it is no such condition, or no tile meets it.
+
+    places: the region's arguments for the row and the column of a place. is_common: whether all places of a tile have
+    a value in common."""
+    found = conjuncts(condition, places, is_common)
+    if found is None or max(shape) > _TILE:
         return None
     corners = tuple(
-        Linear(
-            each.row, each.column, each.constant + min(each.row, 0) * (rows - 1) + min(each.column, 0) * (columns - 1)
-        )
-        for each in forms
+        replace(each, form=_corner(each.form, shape, max if each.below else min))
+        if isinstance(each, Compared)
+        else _corner(each, shape, min)
+        for each in found
     )
-    for one, other in itertools.combinations(corners, 2):
+    forms = [each for each in corners if isinstance(each, Linear)]
+    for one, other in itertools.combinations(forms, 2):
         opposite = (one.row, one.column) == (-other.row, -other.column)
         if opposite and one.constant + other.constant < 0:
             return None
     return corners
+
+
+def _corner(form: Linear, shape: tuple[int, int], end: Callable[[int, int], int]) -> Linear:
+    """A form of places, at the corner of a tile where it is least (`min`) or most, as one of the tile's first place."""
+    ends = zip((form.row, form.column), shape, strict=True)
+    return replace(form, constant=form.constant + sum(end(factor, 0) * (extent - 1) for factor, extent in ends))
 
 
 def is_exact_within(extents: Sequence[int]) -> bool:
@@ -88,24 +118,29 @@ def is_exact_within(extents: Sequence[int]) -> bool:
     return max(extents) < _PLACES - _TILE
 
 
-def conjuncts(condition: SSAValue, places: Sequence[SSAValue]) -> tuple[Linear, ...] | None:
-    """Forms that are at least 0 at a place if and only if the condition holds there."""
+def conjuncts(
+    condition: SSAValue, places: Sequence[SSAValue], is_common: Callable[[SSAValue], bool] = lambda value: False
+) -> tuple[Condition, ...] | None:
+    """What holds at a place if and only if the condition does."""
     op = condition.owner
     if not isinstance(op, ac.ScalarOp):
         return None
     match op.function.data:
         case Function.LT.value | Function.LE.value:
             left, right = (_number(each) or _linear(each, places) for each in op.inputs)
+            is_strict = op.function.data == Function.LT.value
             if left is None or right is None:
-                return None
+                form, number = (left, op.inputs[1]) if right is None else (right, op.inputs[0])
+                if form is None or form.exact() is None or not is_common(number):
+                    return None
+                return (Compared(form, number, right is None, is_strict),)
             difference = right.plus(left, -1)
             # The rest is whole: at least 0 with the constant rounded down, and above 0 means at least 1.
-            is_strict = op.function.data == Function.LT.value
             constant = math.ceil(difference.constant) - 1 if is_strict else math.floor(difference.constant)
             return (Linear(difference.row, difference.column, Fraction(constant)),)
         case Function.MIN.value:
-            found = [conjuncts(each, places) for each in op.inputs]
-            return None if None in found else tuple(form for forms in found for form in forms or ())
+            found = [conjuncts(each, places, is_common) for each in op.inputs]
+            return None if None in found else tuple(each for those in found for each in those or ())
         case _:
             return None
 
@@ -142,15 +177,24 @@ def _linear(value: SSAValue, places: Sequence[SSAValue]) -> Linear | None:
     return None if found is None else found.exact()
 
 
-def emit_all_hold(text: Text, forms: Sequence[Linear], first: tuple[str, str]) -> str:
-    """A predicate that every form is at least 0, at places for which the forms are exact. first: registers with the
-    tile's first row and column."""
+def emit_all_hold(
+    text: Text, conditions: Sequence[Condition], first: tuple[str, str], register_of: Callable[[SSAValue], str]
+) -> str:
+    """A predicate that every condition holds, at places for which forms are exact. first: registers with the tile's
+    first row and column; register_of: that of a number in common."""
     inside = [text.into("pred", "setp.lt.u32", register, _PLACES - _TILE) for register in first]
     found = text.into("pred", "and.pred", *inside)
-    for form in forms:
+    for each in conditions:
+        form = each.form if isinstance(each, Compared) else each
         total = text.into("b32", "mov.u32", int(form.constant))
         for factor, register in ((form.row, first[0]), (form.column, first[1])):
             if factor:
                 total = text.into("b32", "mad.lo.s32", register, factor, total)
-        found = text.into("pred", "and.pred", found, text.into("pred", "setp.ge.s32", total, 0))
+        if isinstance(each, Compared):
+            how = ("lt" if each.below else "gt") if each.strictly else ("le" if each.below else "ge")
+            total = text.into("f32", "cvt.rn.f32.s32", total)
+            holds = text.into("pred", f"setp.{how}.f32", total, register_of(each.number))
+        else:
+            holds = text.into("pred", "setp.ge.s32", total, 0)
+        found = text.into("pred", "and.pred", found, holds)
     return found

@@ -38,7 +38,14 @@ from tilewright.machine.core.scheduler import Canonical, run_canonically, run_cl
 from tilewright.machine.core.state import Cluster, Counts, Warp
 from tilewright.machine.protocol.exited_lanes import ExitedLanes
 from tilewright.machine.protocol.protocol_program import Assembly, UnknownReason, assemble_slice
-from tilewright.machine.protocol.slice import Slice, Text, cheap_stores, protocol_slice, text_of
+from tilewright.machine.protocol.slice import (
+    Slice,
+    Text,
+    cheap_stores,
+    passes_over_arithmetic,
+    protocol_slice,
+    text_of,
+)
 from tilewright.machine.protocol.undefined_registers import UndefinedRead
 from tilewright.machine.taint.taint import Sources, TaintedDecision
 from tilewright.machine.taint.tracker import ReadBack, Tracker
@@ -88,7 +95,8 @@ class ProtocolReport:
     it, or an instruction that is not understood. ctas_run: linear indices of the CTAs that ran. unknown_phases,
     unknown_stores: copies through tensor maps whose boxes are not known (`unknown_copies`). branches: whether a branch
     depended on something unknown, or was left out since it decides about nothing of the protocol; a loop of such
-    branches may have no end. undefined: reads of registers that nobody wrote.
+    branches may have no end. One around arithmetic alone is none of them (`passes_over_arithmetic`). undefined: reads
+    of registers that nobody wrote.
     identified: every way to compute what was to be identified has been taken.
     """
 
@@ -345,9 +353,10 @@ class _Run:
                     collected = len(ran)
                     collect_young()
         doubts = tuple(sorted(self.assembly.doubts.values(), key=lambda doubt: (doubt.span.line, doubt.span.column)))
+        left_out = [at for at in self.sliced.skipped if not passes_over_arithmetic(self.sliced.text, at)]
         return ProtocolReport(
             counts, self.tracker.report(), doubts, self.trips.loops(), tuple(ran), fault, stopped, self.sliced,
-            tuple(unknown), tuple(stores), bool(self.tracker.branch_origins or self.sliced.skipped),
+            tuple(unknown), tuple(stores), bool(self.tracker.branch_origins or left_out),
             tuple(self.assembly.undefined.found.values()),
             self.tracker.identities is None or self.tracker.identities.is_covered,
         )  # fmt: skip

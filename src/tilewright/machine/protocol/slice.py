@@ -25,7 +25,7 @@ from tilewright.frontends.ptx.ast import Instruction, Kernel, Vector
 from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.protocol.ending_loops import Ending, ending_of, exits_of
 from tilewright.machine.protocol.facts_as_needed import FactsAsNeeded
-from tilewright.machine.protocol.lanes_together import apart
+from tilewright.machine.protocol.lanes_together import apart, needs_all_threads
 from tilewright.machine.protocol.slice_flow import Flow, flow_of
 from tilewright.machine.protocol.slice_operands import Facts, Role, registers_of, symbols_read, writes_of
 
@@ -167,6 +167,13 @@ def protocol_slice(
         text, frozenset(executed), _touched(text, executed), skipped, registers, chosen, parameters, specials, loads,
         joined, frozenset(data), _open_loops(text, endings, skipped),
     )  # fmt: skip
+
+
+def passes_over_arithmetic(text: Text, branch: int) -> bool:
+    """Whether what a branch decides about are registers alone, by instructions that stand once behind another."""
+    flow = text.flow
+    passed = flow.positions(flow.region(branch))
+    return all(text.facts[at].kind == "compute" and not needs_all_threads(flow.instructions[at]) for at in passed)
 
 
 def _of_stuck_loops(text: Text, endings: Sequence[Ending]) -> frozenset[int]:

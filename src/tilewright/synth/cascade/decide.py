@@ -5,7 +5,8 @@ streamed columns, in float32 and once more as the next product's operand. The wi
 whose values fit a thread's registers, and whose slots fit shared memory twice, so that one is filled while the other is
 read. Two consumers share a CTA's slots, and each computes while the other's products run; one alone is taken where its
 smaller tiles take less time in all, as where there are fewer tiles than multiprocessors. Three of them keep more warps
-busy where threads compute an operand between two products, if so few registers do.
+busy where threads compute an operand between two products, if so few registers do. Two CTAs of one consumer each share
+a multiprocessor where tiles have too few rows for two and half of its memory does: each computes while the other waits.
 
 Where sums stay in tensor memory and all walks only sum, a role of its own issues products of all consumers' rows, and
 the consumers read a tile's sums while those of the next are made: as many columns are allocated twice, if they fit.
@@ -97,7 +98,13 @@ from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.unmapped_slots import with_room
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
 from tilewright.synth.cascade.walk_range import walk_range
-from tilewright.synth.cascade.walk_time import consumers_percent, iteration_cost, walk_cost, walked_share
+from tilewright.synth.cascade.walk_time import (
+    consumers_percent,
+    ctas_together,
+    iteration_cost,
+    walk_cost,
+    walked_share,
+)
 from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.cut.time import microseconds
 from tilewright.synth.distribution.split import clusters_at_once
@@ -140,6 +147,8 @@ _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
 _AHEAD = 2
 """Slots of what stays for a tile: one more is filled for the next."""
+_RESIDENT = 2
+"""CTAs of one consumer each that share a multiprocessor."""
 _WORTH_NARROWER = 20
 """Of a walk's time narrower tiles must save this part."""
 _WORDS_OF_ROW = 2
@@ -200,18 +209,22 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     taken = issued_ahead.issuable(program, axes, brought, target, wanted)
     ahead = [replace(each, issued=taken) for each in tiles_to_try if taken and each.consumers == _CONSUMERS]
     tiles_to_try = [] if ahead and wanted.issuer else tiles_to_try
-    for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try), *ahead, *pairs]:
+    sliced = [replace(each, sliced=True) for each in tiles_to_try]
+    lone = [each for each in tiles_to_try if each.consumers == 1 and not timed and wanted.resident in (None, _RESIDENT)]
+    together = [replace(each, resident=_RESIDENT) for each in lone]
+    for choice in [*tiles_to_try, *sliced, *together, *ahead, *pairs]:
         # The first that fits, and of its columns the first of each other kind; of all columns, where tiles are timed.
         near = [each for each in found if not timed or choice.columns == each.tile_columns]
-        if any(choice.columns != each.tile_columns or _alike(choice, each) for each in near):
+        if any(choice.columns != each.tile_columns or _alike(choice, each, target) for each in near):
             continue
         decisions = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
         if isinstance(decisions, str):
-            tightest = decisions
+            # Of a CTA that has a multiprocessor to itself.
+            tightest = decisions if choice.resident == 1 else tightest
         else:
             found.append(decisions)
     if found:
-        shares = [1.0 if each.late or each.tensor_columns else walked_share(program, each) for each in found]
+        shares = [1.0 if each.tensor_columns else walked_share(program, each) for each in found]
         times = [estimated_time(program, axes, each, target) for each in found]
         # Of equal ones that of most consumers, where that is a prediction.
         ranks = [
@@ -219,8 +232,9 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             for time, share, each in zip(times, shares, found, strict=True)
         ]
         best = found[ranks.index(min(ranks))]
-        for choice in tiles_to_try:
-            if choice.streamed < best.tile_streamed and choice.columns == best.tile_columns and _alike(choice, best):
+        for choice in [*tiles_to_try, *together]:
+            narrow = choice.streamed < best.tile_streamed and choice.columns == best.tile_columns
+            if narrow and _alike(choice, best, target):
                 narrower = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
                 if not isinstance(narrower, str) and _is_quicker(program, narrower, best, target):
                     best = narrower
@@ -232,10 +246,10 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     )
 
 
-def _alike(choice: WalkTile, d: CascadeDecisions) -> bool:
+def _alike(choice: WalkTile, d: CascadeDecisions, target: Target) -> bool:
     """Whether a tile is one of the same kind, of another width perhaps."""
-    kind = (d.consumers, d.slice_depth > 0, d.pair > 0, d.issued)
-    return (choice.consumers, choice.sliced, choice.pair, choice.issued) == kind
+    kind = (d.consumers, d.slice_depth > 0, d.pair > 0, d.issued, ctas_together(d, target))
+    return (choice.consumers, choice.sliced, choice.pair, choice.issued, choice.resident) == kind
 
 
 def _is_quicker(program: tile.ProgramOp, d: CascadeDecisions, other: CascadeDecisions, target: Target) -> bool:
@@ -360,7 +374,7 @@ def _decided(
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
     kept += looked_up_registers(slots, target)
     others = 2 if slot_sums(program, target) or choice.issued else 1
-    launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
+    launch, producer, consumer = register_budget(choice.consumers, target, choice.resident, kept, others)
     staying, added = staying_sums(program, axes, target), added_products(program, axes, target, wanted)
     if choice.sliced and any(products_of(program)[each].op.axis.data != axes.streamed for each in added):
         return "sums of 8-bit slices, which the tensor core keeps in too few bits"
@@ -375,7 +389,7 @@ def _decided(
     if ordered and needed + _RUNNING > consumer:
         needed += _RUNNING
         kept += _LEAST_PRODUCER - _PRODUCER
-        launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
+        launch, producer, consumer = register_budget(choice.consumers, target, choice.resident, kept, others)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     wide = _wide(program, axes, choice, target)
@@ -396,7 +410,10 @@ def _decided(
     tiles = (
         tile_count(program, (axes.row, together * choice.rows), (axes.column, choice.columns), axes.batch) * together
     )
-    ctas = min(tiles, target.limit("device.multiprocessors") // together * together)
+    at_once = target.limit("device.multiprocessors")
+    if choice.resident > 1 and tiles <= at_once:
+        return "no more tiles than multiprocessors"
+    ctas = min(tiles, at_once * choice.resident // together * together)
     words = (
         *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{by_tables(each)}" for each in slots),
     )
@@ -411,8 +428,8 @@ def _decided(
     words += placement.words(axes.streamed)
     words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
-    if walked and choice.pair:
-        return "parts of an axis that pairs walk"
+    if walked and (choice.pair or choice.resident > 1):
+        return "parts of an axis that several CTAs walk together"
     if walked:
         longest = counted(walked[0].longest, "tile")
         words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
@@ -423,7 +440,7 @@ def _decided(
             words += (f"tiles of {counted(order.together, 'place')} together, the longest first",)
     words = (
         f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
-        f"{tiles} tiles on {order.ctas} CTAs",
+        f"{tiles} tiles on {order.ctas} CTAs{', two on a multiprocessor' if choice.resident > 1 else ''}",
         *words,
     )
     bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, bool(choice.issued), target) + room
@@ -627,10 +644,13 @@ def _slots(
     """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
     sum_slots, parts = SUM_SLOTS if slot_sums(program, target) or choice.issued else 0, bool(choice.issued)
 
+    most = target.limit("cta.shared_bytes_max")
+    if choice.resident > 1:
+        share = target.limit("multiprocessor.shared_bytes") // choice.resident
+        most = share - target.limit("cta.shared_reserved_bytes")
+
     def fit(slots: tuple[SlotDecision, ...]) -> bool:
-        return smem_bytes(slots, choice.consumers, sum_slots, parts, target) + room <= target.limit(
-            "cta.shared_bytes_max"
-        )
+        return smem_bytes(slots, choice.consumers, sum_slots, parts, target) + room <= most
 
     for count in _SLOTS:
         found = tuple(legal_slot(program, axes, load, choice, count, Wanted(), target) for load in brought)

@@ -61,8 +61,8 @@ class WalkTile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
     consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots; pair:
     whether two CTAs compute tiles together; issued: products that a role of its own issues, of walks that do more than
-    sum; apart: parts of its rows and of its columns that boxes of their own
-    bring."""
+    sum; apart: parts of its rows and of its columns that boxes of their own bring; resident: CTAs that fit a
+    multiprocessor together."""
 
     consumers: int
     columns: int
@@ -74,6 +74,7 @@ class WalkTile:
     pair: bool = False
     issued: tuple[int, ...] = ()
     apart: tuple[int, int] = (1, 1)
+    resident: int = 1
 
     @property
     def rows(self) -> int:

@@ -25,6 +25,11 @@ def iteration_cost(d: CascadeDecisions, target: Target) -> int:
     return max(d.tile_streamed, _EVEN) + target.limit("pipeline.walk_iteration_elements")
 
 
+def ctas_together(d: CascadeDecisions, target: Target) -> int:
+    """CTAs that a multiprocessor has at once."""
+    return -(-d.ctas // target.limit("device.multiprocessors"))
+
+
 def consumers_percent(d: CascadeDecisions, target: Target) -> int:
     """Of the time of a tile of two consumers that issue as they come, what a tile takes. One consumer alone has nobody
     whose products run while it computes, but half of the rows; of three, two compute then. Of two in order, one
@@ -33,7 +38,8 @@ def consumers_percent(d: CascadeDecisions, target: Target) -> int:
         return target.limit("pipeline.ordered_consumers_percent")
     match d.consumers:
         case 1:
-            return target.limit("pipeline.one_consumer_percent")
+            # Two CTAs of one compute and multiply in turn, as two consumers do.
+            return 100 if ctas_together(d, target) > 1 else target.limit("pipeline.one_consumer_percent")
         case 3:
             waiting = not (d.late or d.tensor_columns)
             return target.limit(f"pipeline.three_{'waiting_' if waiting else ''}consumers_percent")

@@ -6,14 +6,15 @@ One estimate for every kind of program, in one unit, so that sequences of kernel
 - threads that fold rows or compute elements move bytes, each array once, and once more for every further walk, at the
   device memory's rate or, where few multiprocessors have work, at what those get from the L2 cache;
 - a walk along an axis by tiles takes, for each of its tiles, its products and what threads compute of their results,
-  which hide each other where two consumers alternate, and what its slots fetch. The tensor cores' part is that of
-  `time_model`; special functions and arithmetic are counted at the rates of `synth.cost.roofline`. All tiles of the CTA
-  with most of them, or the bytes of device memory, whichever is longer, make the kernel.
+  which hide each other where two consumers alternate, and what its slots fetch; a lone consumer waits besides, and
+  where tables say where rows lie, so does the thread that fills slots. The tensor cores' part is that of `time_model`;
+  special functions and arithmetic are counted at the rates of `synth.cost.roofline`. All tiles of the CTA with most of
+  them, or the bytes of device memory, whichever is longer, make the kernel.
 
 Against an H200 (`python -m bench fused`): sequences of a product and rows take 0.99 to 1.06 of their estimate, split
-attention of one query 0.83 to 1.02, attention 0.95 to 1.2, walks whose consumers compute an operand or are alone up to
-2.0, so that a single kernel is rather kept than cut. Not handled: clocks that fall under load but for sums, arrays
-that stay in the L2 cache from one kernel to the next. It chooses nothing by itself.
+attention of one query 0.83 to 1.02, attention 0.95 to 1.2, walks whose consumers compute an operand up to 2.0, so that
+a single kernel is rather kept than cut. Not handled: clocks that fall under load but for sums, arrays that stay in the
+L2 cache from one kernel to the next. It chooses nothing by itself.
 Checked by: tests/synth/cut/test_time.py.
 """
 
@@ -23,7 +24,7 @@ import math
 
 from xdsl.ir import SSAValue
 
-from tilewright.ir.cascade import CascadeDecisions, walked_part
+from tilewright.ir.cascade import CascadeDecisions, SlotDecision, walked_part
 from tilewright.ir.cascade_facts import CascadeAxes, cascade_axes, contractions, loads_of_walk, products_of
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
@@ -34,6 +35,7 @@ from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.cascade.sum_time import sum_cycles
+from tilewright.synth.cascade.walk_time import ctas_together
 from tilewright.synth.cost.roofline import (
     ARITHMETIC_PER_CYCLE,
     SPECIAL,
@@ -103,7 +105,7 @@ def busy_multiprocessors(program: tile.ProgramOp, decisions: Decisions, target: 
     match decisions:
         case CascadeDecisions():
             tiles = tiles_of(program, decisions)
-            return tiles / math.ceil(tiles / decisions.ctas)
+            return min(tiles / math.ceil(tiles / decisions.ctas), multiprocessors)
         case ElementwiseDecisions():
             return min(_filled(decisions, target), multiprocessors)
 
@@ -149,7 +151,15 @@ def _walks(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> floa
     rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * target.limit("device.multiprocessors")
     walked = sum(iterations * _fetched_bytes(program, loop, d) for loop in loops(program))
     cached = tiles * (walked + sum(each.slot_bytes for each in d.slots if each.resident)) / rate * _cycle(target)
-    return max(loop_time, cached, _at_reading_rate(compulsory_bytes(program), target))
+    return max(loop_time, cached, _streamed(compulsory_bytes(program), target))
+
+
+def _streamed(size_bytes: float, target: Target) -> float:
+    """Microseconds in which slots of all multiprocessors, filled ahead, stream so many bytes: of many, at a higher rate
+    than short launches reach."""
+    streaming = 1e6 * size_bytes / target.limit("pipeline.streamed_bytes_per_second")
+    begun = target.limit("pipeline.streaming_start_cycles") * _cycle(target)
+    return min(_at_reading_rate(size_bytes, target), streaming + begun)
 
 
 def _iteration(
@@ -157,7 +167,7 @@ def _iteration(
 ) -> float:
     """Cycles of one tile of the streamed axis, of all consumers of a CTA."""
     inside = set(loop.body.block.ops)
-    tensor, read = 0.0, 0
+    tensor, late, read = 0.0, 0.0, 0
     for number, product in enumerate(products_of(program)):
         if product.op in inside:
             over, width = product.op.axis.data, d.tile_streamed
@@ -168,7 +178,8 @@ def _iteration(
             else:
                 shape, loaded = (d.tile_rows, width, program.extents[over]), d.tile_rows
             rows = d.tile_rows if number in d.issued else None
-            tensor += multiply_cycles(shape, loaded, _bytes(product.brought.result), target, rows)
+            cycles = multiply_cycles(shape, loaded, _bytes(product.brought.result), target, rows)
+            tensor, late = (tensor, late + cycles) if number in d.late else (tensor + cycles, late)
     points = d.tile_rows * d.tile_streamed
     arithmetic, special = 0.0, 0
     for op in inside:
@@ -187,10 +198,20 @@ def _iteration(
     computed = points * special / target.limit("device.special_results_per_cycle_per_multiprocessor")
     computed += (points * arithmetic + d.tile_rows * read * _READ_INSTRUCTIONS) * 2 / ARITHMETIC_PER_CYCLE
     computed += _remade_cycles(program, loop, d, target)
-    fetch = 1000 * _fetched_bytes(program, loop, d) / parameters_of(target).fetch_bytes_per_kilocycle
+    fetched = 1000 * _fetched_bytes(program, loop, d) / parameters_of(target).fetch_bytes_per_kilocycle
+    asked = _asked_cycles(program, loop, d, target)
     if d.consumers == 1:
-        return max(tensor + computed, fetch)
-    return max((tensor**_ALTERNATING + computed**_ALTERNATING) ** (1 / _ALTERNATING), fetch)
+        # Nobody else computes while it waits, for a slot, a product, and results that others are computed of.
+        waits = 0 if d.tensor_columns else target.limit("pipeline.lone_iteration_wait_cycles")
+        alone, count = tensor + max(computed, late) + waits, ctas_together(d, target)
+        several = 0.0 if count == 1 else _alternating(count * (tensor + late), count * computed)
+        return max(alone, several, count * fetched, asked)
+    return max(_alternating(tensor + late, computed), fetched, asked)
+
+
+def _alternating(tensor: float, computed: float) -> float:
+    """Cycles of several consumers' products, and of what they compute, each beside the others' products."""
+    return (tensor**_ALTERNATING + computed**_ALTERNATING) ** (1 / _ALTERNATING)
 
 
 def _remade_cycles(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions, target: Target) -> float:
@@ -205,13 +226,27 @@ def _remade_cycles(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisio
     return found
 
 
-def _fetched_bytes(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions) -> int:
-    """Of one tile of the streamed axis, by a CTA."""
+def _asked_cycles(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions, target: Target) -> int:
+    """What the thread that fills slots takes for one tile of the streamed axis, where tables say where its boxes lie:
+    it waits for what they say, once for all arrays, and then asks for each box."""
+    boxes = sum(each.boxes_down * each.spans for each in _passing(program, loop, d) if each.lookups)
+    if not boxes:
+        return 0
+    return target.limit("pipeline.table_wait_cycles") + boxes * target.limit("pipeline.box_cycles")
+
+
+def _passing(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions) -> list[SlotDecision]:
+    """The slots that are filled for each tile of the streamed axis."""
     listed = loads(program)
     needed = loads_of_walk(loop, products_of(program), [listed[each.load] for each in d.slots])
-    passing = [each for each in d.slots if not each.resident and listed[each.load] in needed]
+    return [each for each in d.slots if not each.resident and listed[each.load] in needed]
+
+
+def _fetched_bytes(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions) -> int:
+    """Of one tile of the streamed axis, by a CTA."""
     return sum(
-        each.slot_bytes * (-(-program.extents[each.sliced] // d.slice_depth) if each.sliced else 1) for each in passing
+        each.slot_bytes * (-(-program.extents[each.sliced] // d.slice_depth) if each.sliced else 1)
+        for each in _passing(program, loop, d)
     )
 
 
