@@ -8,9 +8,17 @@ import re
 from functools import cache
 
 import pytest
-from cascade_programs import window
-from lowered_programs import Lowered, assert_close, filecheck, lower, matmul, matmul_bias_relu, random_inputs
 from test_nvgpu import compiled_by_upstream, needs_llc, needs_mlir, upstream
+from tests.lower.cascade_programs import window
+from tests.lower.lowered_programs import (
+    Lowered,
+    assert_close,
+    filecheck,
+    lower,
+    matmul,
+    matmul_bias_relu,
+    random_inputs,
+)
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
