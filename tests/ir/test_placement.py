@@ -16,6 +16,7 @@ from tilewright.ir.placement import (
     Held,
     Partial,
     Placement,
+    Space,
     State,
     contributors,
     dealt,
@@ -38,10 +39,13 @@ STATES: tuple[State, ...] = (
     *(Along(axis, 1, count) for axis in ("row", "column") for count in (LENGTH, 2)),
 )  # fmt: skip
 states = st.sampled_from(STATES)
-placements = st.builds(
-    lambda space, left, right: Placement(space, (Digit("warp", LENGTH, left), Digit("cta", LENGTH, right))),
-    st.sampled_from(SPACES), states, states,
-)  # fmt: skip
+
+
+def two_digits(space: Space, left: State, right: State) -> Placement:
+    return Placement(space, (Digit("warp", LENGTH, left), Digit("cta", LENGTH, right)))
+
+
+placements = st.builds(two_digits, st.sampled_from(SPACES), states, states)
 
 
 def is_below(low: Placement, high: Placement) -> bool:

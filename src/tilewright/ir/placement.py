@@ -165,7 +165,7 @@ def _height(state: State) -> int:
 
 def joined(left: Placement, right: Placement) -> Placement:
     """The least upper bound of two placements of the same digits."""
-    space = max(left.space, right.space, key=SPACES.index)
+    space = SPACES[max(SPACES.index(left.space), SPACES.index(right.space))]
     pairs = zip(left.digits, right.digits, strict=True)
     return Placement(space, tuple(replace(one, state=joined_state(one.state, other.state)) for one, other in pairs))
 

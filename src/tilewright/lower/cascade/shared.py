@@ -28,7 +28,7 @@ class Shared:
     memory: SSAValue | None
     partials: PartialSums | None = None
     meeting: Meeting | None = None
-    rooms: Mapping[tile.LoadOp, Ring] = field(default_factory=dict[tile.LoadOp, Ring])
+    rooms: dict[tile.LoadOp, Ring] = field(default_factory=dict[tile.LoadOp, Ring])
     """Of what consumers make of a load, as if rings guarded them."""
-    exchanges: Mapping[SSAValue, tuple[Exchange, ...]] = field(default_factory=dict[SSAValue, "tuple[Exchange, ...]"])
+    exchanges: Mapping[SSAValue, tuple[Exchange, ...]] = field(default_factory=dict[SSAValue, tuple[Exchange, ...]])
     """Of a walk's sums, of which several CTAs have a contribution each."""
