@@ -57,6 +57,10 @@ class Row:
     pitch_bytes: int
 
     @property
+    def shared_bytes(self) -> int:
+        return self.count * self.shared_unit_bytes
+
+    @property
     def transaction_bytes(self) -> int:
         """What it adds to the mbarrier: of packed values without the gaps that they have in shared memory."""
         return self.count * self.unit_bytes
