@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Operand, Register, Symbol
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Register
 from tilewright.machine.core.lanes import WARP_SIZE
 from tilewright.machine.protocol.counter_values import Snapshot
 from tilewright.machine.protocol.few_states import few_states, heeded_bits
@@ -137,7 +137,7 @@ def _closure(name: str, rests_on: Made) -> frozenset[str]:
 @dataclass(frozen=True, slots=True)
 class _Sum:
     """A register that the iteration got, and something that the loop does not change. base: "" if it is that alone,
-    read anew in each iteration; open: a launch chooses it."""
+    of the grid and read anew in each iteration; open: a launch chooses it."""
 
     base: str
     open: bool
@@ -287,8 +287,6 @@ class _Around:
         match item.row, item.operands:
             case ("mov", (Register(target), Register(name))) if len(words) == 1:
                 return _Sum("", target in self.chosen) if name.startswith(SHAPES) else sums.get(name)
-            case ("ld", (Register(target), Address(Symbol()))) if words[0] == "param" and len(words) == 2:
-                return _Sum("", target in self.chosen)
             case (("add" | "sub"), (_, one, other)) if len(words) == 1 and words[0][:1] in "sub":
                 for base, step in ((one, other), (other, one)) if item.row == "add" else ((one, other),):
                     known = sums.get(base.name) if isinstance(base, Register) else None
