@@ -1,10 +1,11 @@
 """Which form rows take: where they wait, and how many CTAs share one."""
 
 import pytest
-from examples.rows import argmax, layer_norm, quantize, rms_norm, softmax
+from examples.rows import argmax, layer_norm, quantize, quantize_int8, rms_norm, softmax
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.rows import RowDecision
 from tilewright.ir.tile.facts import the_program
@@ -66,6 +67,13 @@ def test_many_short_rows_are_taken_several_at_once():
     ):
         assert row_of(kernel, rows, length).together == 1, (kernel.name, rows, length)
     assert row_of(softmax, 200_000, 72).threads == 4  # of more lanes many would have nothing
+
+
+def test_a_unit_of_several_warps_is_all_of_its_cta():
+    """Of 96 threads, too: fewer than CTAs of single warps have."""
+    made = compile_kernel(quantize_int8, dims={"M": 446, "N": 1454}, dtype="bf16", rerun=False, assembled=False)
+    assert row_of(quantize_int8, 446, 1454).threads == 96
+    assert [launch.block for launch in made.plan.launches] == [(96, 1, 1)]
 
 
 def test_forms_that_are_asked_for():

@@ -71,7 +71,7 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     row = chosen(program, shared, target, wanted)
     if row.shifted:
         row = replace(row, spaced=_spaced(program, row.vectors))
-    block = max(row.cta_threads, SHORT_THREADS)
+    block = row.cta_threads if row.cta_threads > _WARP_THREADS else SHORT_THREADS
     ctas = number_of(row.grid(rows, block))
     several = f"{row.together} rows at once by " if row.together > 1 else ""
     unit = f"a CTA of {row.threads} threads" if row.threads > _WARP_THREADS else f"{row.threads} lanes of a warp"
