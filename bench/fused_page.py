@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.page_sections import provenance, read
+from bench.paged import ONE_PIECE
 
 
 def fused_programs(results: Path) -> Iterator[str]:
@@ -19,6 +20,9 @@ def fused_programs(results: Path) -> Iterator[str]:
         "operations one after the other and torch.compile. Errors are the largest against float64.\n"
     )
     yield from _table(results / "fused.json", "python -m bench fused")
+    yield "\n### Attention\n"
+    yield "Lengths from 512 to 16384, heads of 64, 128 and 256, full and causal: 16384 rows of 2048 elements in all.\n"
+    yield from _table(results / "attention.json", "python -m bench attention")
     yield "\n### TritonBench, attention\n"
     yield "Its list of `flash_attention`, full and causal: four batches of 48 heads of 64, bf16.\n"
     yield from _table(results / "tritonbench-attention.json", "python -m bench tritonbench-attention")
@@ -35,6 +39,7 @@ def fused_programs(results: Path) -> Iterator[str]:
         "PyTorch.\n"
     )
     yield from _table(results / "backward.json", "python -m bench backward")
+    yield from _decode(results / "paged.json")
 
 
 def _table(path: Path, command: str) -> Iterator[str]:
@@ -64,6 +69,31 @@ def _table(path: Path, command: str) -> Iterator[str]:
         yield (
             f"| {program} | {extents} | {row['contenders']['ours']['microseconds']:.0f} | {row['best_peer']} | "
             f"{row['ratio']:.3f} | {low:.3f} to {high:.3f} | {errors[0]} | {errors[1]} |"
+        )
+    yield ""
+
+
+def _decode(path: Path) -> Iterator[str]:
+    """One query of each head, keys in one piece and in pages."""
+    yield "\n### Decode\n"
+    yield (
+        "One query of each head, four heads to one of keys, bf16. The best peer's time over that of keys in one\n"
+        "piece, then over that of pages of so many rows; what pages take of the time of one piece; the share of a\n"
+        "plain copy's speed, of keys in one piece. Peers are cuDNN's and Flash's kernels, on keys in one piece.\n"
+    )
+    document = read(path)
+    if document is None:
+        yield "`python -m bench paged`\n"
+        return
+    yield provenance(document)
+    yield "| case | us | best peer | one piece | 16 | 64 | 256 | 16 of one piece | 64 | 256 | of a copy |"
+    yield "| --- |" + " --- |" * 10
+    for row in document["rows"]:
+        ratios = " | ".join(f"{row['of_peers'][name]:.3f}" for name in (ONE_PIECE, "page 16", "page 64", "page 256"))
+        pages = " | ".join(f"{row['pages'][page]['median']:.3f}" for page in ("16", "64", "256"))
+        yield (
+            f"| {row['case']} | {row['contenders'][ONE_PIECE]['microseconds']:.1f} | {row['best_peer']} | {ratios} | "
+            f"{pages} | {row['share_of_copy']:.3f} |"
         )
     yield ""
 

@@ -23,6 +23,7 @@ from bench.long_sum_page import long_sums
 from bench.model_page import predicted_times
 from bench.overview_plot import SuiteRatios, overview_plot
 from bench.page_sections import answers, choices, compile_time, provenance, read
+from bench.paged import ONE_PIECE
 from bench.profiles_table import profiles
 from bench.random_page import random_products
 from bench.rows_page import folded_rows
@@ -96,9 +97,11 @@ _SUITES = (
 
 _FURTHER = (
     ("fused", "Products with folds", None),
+    ("attention", "Attention", (1.03, 0.95)),
     ("tritonbench-attention", "TritonBench, attention", (1.03, 0.95)),
     ("random-attention", "Drawn attention", (1.03, 0.85)),
     ("backward", "Gradients of attention", (0.95, 0.85)),
+    ("paged", "Decode", (1.10, 0.95)),
     ("rows", "Rows", (1.10, 0.97)),
     ("tritonbench-rows", "TritonBench, rows", (1.10, 0.97)),
     ("random-rows", "Drawn rows", (1.10, 0.85)),
@@ -297,8 +300,13 @@ def _summaries(results: Path) -> Iterator[_Summary]:
         none = _Summary(title, _command(name), goals or (None, None))
         document = read(results / f"{name}.json")
         rows = [] if document is None else [row for row in document["rows"] if "case" in row]
-        ratios = tuple(float(row["ratio"]) for row in rows if "ratio" in row)
-        yield replace(none, ratios=ratios, refused=sum("refused" in row for row in rows))
+        ratios = tuple(float(ratio) for row in rows if (ratio := _ratio(row)) is not None)
+        yield replace(none, ratios=ratios, refused=sum(bool(row.get("refused")) for row in rows))
+
+
+def _ratio(row: Mapping[str, Any]) -> float | None:
+    """A case's, if it was timed; of decode, with keys in one piece."""
+    return row.get("ratio", row.get("of_peers", {}).get(ONE_PIECE))
 
 
 def _raced(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]] | None:

@@ -33,7 +33,7 @@ PAGES = (16, 64, 256)
 TARGETS = {16: 1.08, 64: 1.03, 256: 1.03}
 """Of the time of keys in one piece, what those in pages may take."""
 _SCALE = 0.125
-_ONE_PIECE, _COPY = "one piece", "copy"
+ONE_PIECE, _COPY = "one piece", "copy"
 _LONG = 32768
 """Keys from which on the share of a copy's bandwidth has a target."""
 
@@ -84,7 +84,7 @@ def _programs(case: PagedCase) -> list[PagedCase]:
 
 
 def _summary(rows: case_suite.Rows) -> Iterator[str]:
-    for name in (_ONE_PIECE, *(f"page {page}" for page in PAGES)):
+    for name in (ONE_PIECE, *(f"page {page}" for page in PAGES)):
         ratios = [row["of_peers"][name] for row in rows if name in row.get("of_peers", {})]
         if ratios:
             yield f"{name}: {statistics.geometric_mean(ratios):.3f} of the best peer, worst {min(ratios):.3f}"
@@ -119,7 +119,7 @@ def _measured(torch: Any, case: PagedCase, arguments: argparse.Namespace, sample
     pools: dict[int, list[tuple[Any, Any]]] = {}
     for page in (0, *PAGES):
         program = load_prepared(replace(case, page=page), arguments.kernels)
-        name = f"page {page}" if page else _ONE_PIECE
+        name = f"page {page}" if page else ONE_PIECE
         if isinstance(program, Refused):
             refused[name] = program.message
             continue
@@ -149,14 +149,14 @@ def _measured(torch: Any, case: PagedCase, arguments: argparse.Namespace, sample
     result = race(torch, contenders, sets=sets, turns=arguments.turns, sampler=sampler)
     row |= summarised(result, contenders, absent, {}, 4.0 * case.batch * case.heads * case.length * case.width)
     row |= {"refused": refused, "pages": {}, "of_peers": {}}
-    ours = [each.name for each in contenders if each.name == _ONE_PIECE or each.name.startswith("page ")]
+    ours = [each.name for each in contenders if each.name == ONE_PIECE or each.name.startswith("page ")]
     if peers:
         best = result.best_of([each.name for each in peers])
         row |= {"best_peer": best, "of_peers": {name: result.ratio(name, best)[1] for name in ours}}
-    if _ONE_PIECE in ours:
-        row["share_of_copy"] = result.ratio(_ONE_PIECE, _COPY)[1] / 2
+    if ONE_PIECE in ours:
+        row["share_of_copy"] = result.ratio(ONE_PIECE, _COPY)[1] / 2
         for name in ours[1:]:
-            low, median, high = result.ratio(_ONE_PIECE, name)
+            low, median, high = result.ratio(ONE_PIECE, name)
             row["pages"][name.removeprefix("page ")] = {"median": median, "quartiles": [low, high]}
     if not arguments.no_accuracy:
         row["errors"] = _errors(torch, case, [each for each in contenders if each.name != _COPY], arrays[0])

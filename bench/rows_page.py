@@ -35,8 +35,9 @@ def _table(path: Path, command: str) -> Iterator[str]:
         return
     yield provenance(document)
     found = document["rows"]
-    ratios = [row["ratio"] for row in found]
-    worse = sum(row["error_no_worse"] is False for row in found)
+    timed = [row for row in found if "ratio" in row]
+    ratios = [row["ratio"] for row in timed]
+    worse = sum(row["error_no_worse"] is False for row in timed)
     yield (
         f"{len(found)} cases: {statistics.geometric_mean(ratios):.3f} of the best peer's speed in the geometric mean, "
         f"{min(ratios):.3f} at the least. Of {worse} the error is\nworse than the best peer's, against float64.\n"
@@ -44,9 +45,13 @@ def _table(path: Path, command: str) -> Iterator[str]:
     yield "| program | rows, length | us | best peer | ratio | quartiles | torch | torch.compile | of a copy |"
     yield "| --- | --- |" + " --- |" * 7
     for row in found:
+        rows, length = row["shape"]
+        if "ratio" not in row:
+            words = str(row["refused"]).replace("|", "/").splitlines()[0]
+            yield f"| {row['program']} | {rows}, {length} | {words} | | | | | | |"
+            continue
         low, high = row["quartiles"]
         others = " | ".join(f"{row['ratios'][name]['median']:.3f}" for name in ("torch", "torch.compile"))
-        rows, length = row["shape"]
         yield (
             f"| {row['program']} | {rows}, {length} | {row['contenders']['ours']['microseconds']:.1f} | "
             f"{row['best_peer']} | {row['ratio']:.3f} | {low:.3f} to {high:.3f} | {others} | "

@@ -49,6 +49,20 @@ def test_a_suite_of_other_programs_has_its_mean_and_what_was_refused(tmp_path: P
     assert line in page(tmp_path)
 
 
+def test_a_row_that_was_refused_stands_among_others_with_its_words(tmp_path: Path) -> None:
+    refused = {"case": "c", "program": "softmax", "shape": [3, 5], "refused": "too | odd\nindeed"}
+    (tmp_path / "random-rows.json").write_text(document([refused, _row_of_softmax()]))
+    text = tables(tmp_path)
+    assert "| softmax | 3, 5 | too / odd | | | | | | |" in text and "| softmax | 7, 9 | 10.0 | torch | 1.100 |" in text
+
+
+def _row_of_softmax() -> dict[str, Any]:
+    ratios = {name: {"median": 1.1, "quartiles": [1.0, 1.2]} for name in ("torch", "torch.compile")}
+    times = {"ours": {"microseconds": 10.0}}
+    return {"case": "d", "program": "softmax", "shape": [7, 9], "contenders": times, "ratios": ratios, "ratio": 1.1,
+            "best_peer": "torch", "quartiles": [1.0, 1.2], "error_no_worse": True, "share_of_copy": 0.9}  # fmt: skip
+
+
 def test_files_of_another_form_are_not_shown(tmp_path: Path) -> None:
     (tmp_path / "gemm.json").write_text(document([{"shape": [1, 2, 3], "ratio": 1.0}]))
     assert "| Large products | not measured |" in page(tmp_path)
