@@ -72,7 +72,7 @@ builtin.module attributes {ac.target = "sm_90a"} {
         %done, %settled = ac.wgmma.wait reading(%held) accumulator(%all) [pending = 0]
             -> retired !ac.phase<ab, retired>, settled !ac.acc<m = 64, n = 128>
         ac.mbarrier.arrive %done [peers = 1]
-        %rounded = ac.map accumulator(%settled) (%x) -> !ac.fragment<m = 64, n = 128, mn, bf16> {
+        %rounded = ac.fragment.map inputs(%settled) [deferred = 1] (%x) -> !ac.fragment<m = 64, n = 128, mn, bf16> {
           %y = ac.round to bf16 %x
           ac.yield %y
         }

@@ -8,7 +8,6 @@ import re
 from functools import cache
 
 import pytest
-from test_nvgpu import compiled_by_upstream, needs_llc, needs_mlir, upstream
 from tests.lower.cascade_programs import window
 from tests.lower.lowered_programs import (
     Lowered,
@@ -19,6 +18,7 @@ from tests.lower.lowered_programs import (
     matmul_bias_relu,
     random_inputs,
 )
+from tests.lower.upstream_tools import compiled_by_upstream, needs_llc, needs_mlir, upstream
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError

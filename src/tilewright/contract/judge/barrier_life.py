@@ -150,7 +150,8 @@ def _report_pending(
 
 def left_at_exit(cluster: ClusterState, findings: RunFindings) -> None:
     """A tcgen05.commit whose arrival may come when its issuer's CTA has ended, and its barrier's bytes belong to
-    another. Operations that it covers, arrivals at peers and cp.asyncs are judged by themselves (`exit_rules`)."""
+    another: for review, as a cp.async that is left so is. Operations that it covers, arrivals at peers and cp.asyncs
+    are judged by themselves (`exit_rules`)."""
     for cta, barriers in cluster.barriers.items():
         known = cluster.known_in(cta)
         for barrier in barriers.values():
@@ -170,4 +171,5 @@ def left_at_exit(cluster: ClusterState, findings: RunFindings) -> None:
                         f"all warps of CTA {cta} exit, and its shared memory goes to another CTA",
                         "the arrival comes at bytes of another CTA",
                     ),
+                    Level.REVIEW,
                 )
