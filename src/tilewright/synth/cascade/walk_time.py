@@ -38,7 +38,7 @@ def consumers_percent(d: CascadeDecisions, target: Target) -> int:
         return target.limit("pipeline.ordered_consumers_percent")
     match d.consumers:
         case 1:
-            # Two CTAs of one compute and multiply in turn, as two consumers do.
+            # Two CTAs of one compute and multiply alternately, as two consumers do.
             return 100 if ctas_together(d, target) > 1 else target.limit("pipeline.one_consumer_percent")
         case 3:
             waiting = not (d.late or d.tensor_columns)

@@ -184,7 +184,7 @@ def _bounded(rates: Rates, question: TileQuestion, tiles: Iterable[LargeTile]) -
 def compared_tiles(
     question: TileQuestion, shape: TileShape, target: Target, *, further: bool = True
 ) -> Iterator[LargeTile]:
-    """Tiles in turn and shared ones, in the orientations in which results leave in bulk. further: also those to which
+    """Ping-pong tiles and shared ones, in the orientations in which results leave in bulk. further: also those to which
     the estimate is not fitted, of 8-bit operands: most columns of shared ones, and results that leave turned."""
     natural, products, step = question.orientations[0], question.products, target.limit("product.columns_step")
     depth = slice_depth(question.element_bytes)
