@@ -43,9 +43,10 @@ def run_cases(
     *,
     programs: Callable[[Case], Iterable[object]] = lambda case: (case,),
     summary: Callable[[Rows], Iterable[str]] = lambda rows: _ratios(rows),
+    module: str = "bench",
 ) -> int:
     """Measure the cases that are asked for, each row printed as it comes, into the suite's result file; or compile
-    their programs. programs: of a case; summary: lines about all rows. Returns the exit code."""
+    their programs. programs: of a case; summary: lines about all rows; module: that was run. Returns the exit code."""
     wanted = [each for each in cases if not arguments.only or any(words in each.name for words in arguments.only)]
     if not wanted:
         print(f"no case has a name with these words; see bench/{suite}.py", file=sys.stderr)
@@ -65,7 +66,7 @@ def run_cases(
             print(line(row), flush=True)
     for words in summary(found):
         print(words)
-    print(f"written to {write(suite, found, arguments.results)}")
+    print(f"written to {write(suite, found, arguments.results, module=module)}")
     return 0
 
 

@@ -139,7 +139,8 @@ def _peers(torch: Any, case: FusedCase) -> Mapping[str, Call]:
     composed = {"torch": exact, "torch.compile": torch.compile(exact, dynamic=False)}
     match case.program:
         case "attention" | "causal_attention" | "grouped_heads":
-            return _backends(torch, causal=case.program == "causal_attention", grouped=case.program == "grouped_heads")
+            grouped = case.program == "grouped_heads"
+            return attention_peers(torch, causal=case.program == "causal_attention", grouped=grouped)
         case "sliding":
             return {"flex attention": _flexible(torch, case, lambda b, h, q, t: (t <= q) & (q - t < 128))}
         case "variable_lengths":
@@ -148,7 +149,8 @@ def _peers(torch: Any, case: FusedCase) -> Mapping[str, Call]:
             return composed
 
 
-def _backends(torch: Any, *, causal: bool, grouped: bool) -> dict[str, Call]:
+def attention_peers(torch: Any, *, causal: bool, grouped: bool) -> dict[str, Call]:
+    """PyTorch's kernels of attention, by name."""
     attention, functional = torch.nn.attention, torch.nn.functional
 
     def by(backend: Any) -> Call:

@@ -38,6 +38,7 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     from bench.narrow_attention import NarrowForm
     from bench.paged import PagedCase
     from bench.probes.row_forms import RowForm
+    from bench.probes.walk_forms import WalkForm
     from bench.row_ranges import RowsCase
     from bench.rows import RowCase
     from tilewright.base.error import TilewrightError
@@ -52,6 +53,9 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
             return kernel, options | {"wanted": case.wanted}
         case FusedCase():
             return _fused(case)
+        case WalkForm():
+            kernel, options = _fused(FusedCase(case.program, tuple(case.dims.items())))
+            return kernel, options | {"wanted": case.wanted}
         case BackwardCase():
             return _backward(case)
         case PagedCase():

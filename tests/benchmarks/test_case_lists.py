@@ -3,6 +3,7 @@
 from itertools import product
 
 from bench import attention, paged
+from bench.probes import walk_forms
 
 
 def test_forward_attention_has_every_length_size_and_mask() -> None:
@@ -19,3 +20,11 @@ def test_decode_has_one_sequence_to_64_and_1k_keys_to_128k() -> None:
     assert {each.batch for each in cases} >= {1, 8, 64} and {each.width for each in cases} == {64, 128}
     assert min(each.length for each in cases) == 1024 and max(each.length for each in cases) == 131072
     assert all(each.length % page == 0 for each in cases for page in paged.PAGES)
+
+
+def test_walks_are_timed_in_order_and_out_of_it_with_every_number_of_consumers() -> None:
+    for case in walk_forms.cases():
+        chosen, *others = walk_forms.forms_of(case)
+        found = {(each.consumers, each.ordered) for each in others}
+        assert chosen == case and found == {(1, None), *product((2, 3), (True, False))}
+        assert len({each.form for each in (chosen, *others)}) == 1 + len(others)

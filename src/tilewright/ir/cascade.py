@@ -236,7 +236,7 @@ class CascadeDecisions:
     by tile, and add up what each has: then each stores a part of a tile's columns. teams: clusters that share
     it too, and add up through memory (`ir.ac.team`). pair: 1 if the two CTAs of a cluster, side by side along the
     rows, are a pair whose products are issued by the first. added: products whose slices threads
-    add up in float32, and to what the program adds them to. ordered: 1 if two consumers issue an iteration's products
+    add up in float32, and to what the program adds them to. ordered: 1 if consumers issue an iteration's products
     one after the other (`ir.ac.issue_order`). steps: rows and columns from one tile to the next, of which
     it stores as many, where what tiles load overlaps; each 0 for as many as a tile has. Each of a tile's units has an
     equal part of such rows, and each CTA that stores some of its columns an equal part of those. loads_ahead: of a

@@ -7,6 +7,7 @@ from tests.lower import cascade_programs
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import compile_kernel
+from tilewright.frontends.tile.kernel import Kernel
 from tilewright.synth.tile.wanted import Wanted
 
 
@@ -27,12 +28,12 @@ def test_what_has_no_order_is_refused(wanted):
         compile_kernel(in_two_levels, dims=dims, dtype=dtype, wanted=Wanted(ordered=True, **wanted), assembled=False)
 
 
-@pytest.mark.parametrize("name", ["sm_90a", "sm_100a"])
-def test_a_walk_whose_consumers_keep_no_order_is_refused(name: str) -> None:
-    """It folds between its products; with sums in tensor memory no walk keeps one."""
-    dims = {"B": 1, "H": 1, "Q": 128, "T": 256, "E": 64, "F": 64}
+@pytest.mark.parametrize(
+    ("kernel", "name"), [(cascade_programs.weights_stored, "sm_90a"), (cascade_programs.attention, "sm_100a")]
+)
+def test_a_walk_whose_consumers_keep_no_order_is_refused(kernel: Kernel, name: str) -> None:
+    """It stores on the way; with sums in tensor memory no walk keeps one."""
+    every = {"B": 1, "H": 1, "Q": 128, "M": 128, "T": 256, "E": 64, "F": 64}
+    dims = {axis: every[axis] for axis in {axis for each in kernel.parameters for axis in each.axes}}
     with pytest.raises(TilewrightError, match="asked to be issued in order"):
-        compile_kernel(
-            cascade_programs.attention, target=name, dims=dims, dtype="bf16", wanted=Wanted(ordered=True),
-            assembled=False,
-        )  # fmt: skip
+        compile_kernel(kernel, target=name, dims=dims, dtype="bf16", wanted=Wanted(ordered=True), assembled=False)

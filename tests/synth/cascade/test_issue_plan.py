@@ -64,12 +64,24 @@ def test_two_consumers_that_wait_for_all_products_issue_in_order(made: Callable[
     assert not of_gradients(kernel, Wanted(consumers=1)).ordered
 
 
-def test_three_consumers_and_products_left_to_the_next_iteration_are_in_no_order() -> None:
+def test_three_consumers_that_wait_for_all_products_are_in_no_order() -> None:
     kernel = query_gradient_kernel(0.125, causal=False, sharing=1)
     three = of_gradients(kernel, Wanted(consumers=3))
     assert three.consumers == 3 and not three.ordered
-    late = decided(cascade_programs.attention, ATTENTION, wanted=Wanted(consumers=2))
-    assert late.consumers == 2 and late.late and not late.ordered
+
+
+def forward(size: int, wanted: Wanted) -> CascadeDecisions:
+    return decided(cascade_programs.attention, {**ATTENTION, "Q": 1024, "E": size, "F": size}, wanted=wanted)
+
+
+@pytest.mark.parametrize(("size", "consumers", "expected"), [(64, 2, 0), (64, 3, 1), (128, 2, 1), (256, 2, 0)])
+def test_with_a_product_left_consumers_are_in_order_where_the_others_products_fill_what_one_computes(
+    size: int, consumers: int, expected: int
+) -> None:
+    found = forward(size, Wanted(consumers=consumers))
+    assert found.late and (found.consumers, found.ordered) == (consumers, expected)
+    for ordered in (False, True):
+        assert forward(size, Wanted(consumers=consumers, ordered=ordered)).ordered == ordered
 
 
 def test_a_walk_that_stores_on_the_way_is_in_no_order() -> None:

@@ -6,9 +6,9 @@ and is waited for where its result is first needed; one whose sum is only carrie
 right behind that iteration's first product, or at once where it is the first itself. So the tensor core works on it
 while the threads compute, until its sum or its operand's registers are needed. Products whose operands are computed of
 the same values, as two gradients are, are issued together once all operands are there, each from a bank of A's
-registers of its own. While one consumer computes, the tensor core multiplies for the other; where they issue in order,
-the products of values run when an iteration ends, and the next one waits for them. A slot is released after the last
-product that reads it; those that stay for the whole tile, after the last walk.
+registers of its own. While one consumer computes, the tensor core multiplies for the other; where they issue in order
+and leave no product to the next iteration, those of values run when an iteration ends, and the next one waits for them.
+A slot is released after the last product that reads it; those that stay for the whole tile, after the last walk.
 
 Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0.
 
@@ -202,7 +202,8 @@ class Consumer:
         late = self.late_sum(op)
         sums = tensor_product.staying_sums(self, op) if self.memory is not None else {}
         state: list[State] = [sums.get(at) or self.kept(value) for at, value in enumerate(op.carried)]
-        take_issue(self.build, self.issue_order)
+        if late is None:
+            take_issue(self.build, self.issue_order)
         alone = late is not None or bool(sums) or self.issue_order is not None
         if alone:
             # The first iteration by itself: no product is left to it or still runs, no sum stands in tensor memory.
@@ -234,7 +235,8 @@ class Consumer:
         following += [body.rooms[load] for load in roomed]
         last = [body.ahead.cursor] if body.ahead is not None else []
         inner.add(ac.YieldOp.create(operands=[*following, *flat(yielded), *last]))
-        pass_issue(self.build, self.issue_order)
+        if late is None:
+            pass_issue(self.build, self.issue_order)
         after, left = taken(list(loop.outputs))
         self.cursors, self.held, self.rooms, self.ahead = after.cursors, after.held, after.rooms, after.ahead
         for output, item in zip(op.outputs, left, strict=True):
@@ -306,6 +308,8 @@ class Consumer:
     def body(self, ops: Sequence[Operation]) -> list[State]:
         """One tile of the streamed axis; what it yields."""
         first = next((op for op in ops if isinstance(op, ContractOp)), None)
+        if self.late is not None:
+            take_issue(self.build, self.issue_order)
         if first is not None and self.start_of(first)[1] is self.late:
             self.issue_postponed()
         for op in ops:

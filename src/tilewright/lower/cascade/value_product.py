@@ -3,7 +3,8 @@
 Where consumers issue in order (`distribution.issue_order`), a consumer takes its turn before the products of an
 iteration's values, and passes it on once those of the next iteration's slots are issued. So all products of one
 consumer run while the other computes. The next iteration waits for the products of values once its own first one is
-issued: waited for before, they would leave the tensor core idle until that is.
+issued: waited for before, they would leave the tensor core idle until that is. Where a product is left to the next
+iteration, the turn lasts from that one's first product to the one that is left.
 
 Checked by: tests/lower/cascade.
 """
@@ -43,7 +44,8 @@ def products_of_values(consumer: Consumer, first: ContractOp) -> None:
     products = [consumer.products[op] for op in ops]
     held = [consumer.operand(each.op, each.element) for each in products]
     staged = stage_operands(consumer, products, held)
-    take_issue(consumer.build, consumer.issue_order)
+    if consumer.late is None:
+        take_issue(consumer.build, consumer.issue_order)
     for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
         result, phase = consumer.start_of(product.op)[1], operand_phase(consumer, product.brought)
         if result is consumer.late and start is not None:

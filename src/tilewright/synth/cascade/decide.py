@@ -97,6 +97,7 @@ from tilewright.synth.cascade.tensor_columns import (
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.unmapped_slots import with_room
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
+from tilewright.synth.cascade.walk_iteration import order_pays
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.cascade.walk_time import (
     consumers_percent,
@@ -386,7 +387,7 @@ def _decided(
     ordered = plan.ordered and wanted.ordered is not False and not target.supports("tensor_memory")
     if wanted.ordered and not ordered:
         return "products that are asked to be issued in order, which its consumers do not"
-    if ordered and needed + _RUNNING > consumer:
+    if ordered and not plan.late and needed + _RUNNING > consumer:
         needed += _RUNNING
         kept += _LEAST_PRODUCER - _PRODUCER
         launch, producer, consumer = register_budget(choice.consumers, target, choice.resident, kept, others)
@@ -449,7 +450,7 @@ def _decided(
     # through a first iteration by itself.
     waited = any(each.resident for each in slots) or bool(plan.late)
     early = _begins_early(program, brought, wanted, sum_slots) if waited else 0
-    return CascadeDecisions(
+    found = CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         SLICE_SPANS * elements_of_span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
@@ -458,11 +459,14 @@ def _decided(
         stores=leaving.stores, store_plans=leaving.plans, staging_slots=leaving.slots,
         staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
-        ordered=int(plan.ordered and wanted.ordered is not False),
+        ordered=int(ordered),
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
         pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1), asserts=int(wanted.asserts and allocated > 0),
         issued=choice.issued, issued_columns=placement.slot_columns,
     )  # fmt: skip
+    if not (found.ordered and found.late) or wanted.ordered or order_pays(program, axes, found, target):
+        return found
+    return replace(found, ordered=0)
 
 
 def _passes_slices_again(program: tile.ProgramOp, slots: Sequence[SlotDecision]) -> bool:

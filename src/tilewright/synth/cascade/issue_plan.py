@@ -8,13 +8,18 @@ over the streamed axis whose operands are computed of none another's result, as 
 each from a bank of A's registers of its own. Numbers of the streamed columns that no slot brings are loaded while the
 first product runs: what brings them takes longer than a product, and they would be waited for in every iteration.
 
-Two consumers begin an iteration at once, as its slots come. Where no product is left to the next iteration, they issue
-at the same times, then compute at the same times while the tensor core waits, and stay so. In order
+Consumers begin an iteration at once, as its slots come. Where no product is left to the next iteration, two of them
+issue at the same times, then compute at the same times while the tensor core waits, and stay so. In order
 (`ir.ac.issue_order`), one has the turn from the products of an iteration's values to those of the next one's slots, and
 computes while the other has it. The products of values run meanwhile: they are waited for behind the first one of
 those of slots. Of three, two compute beside the third's products anyway: in order the gradients of
-queries of head size 64 took 6 % longer. Products that are left to the next iteration run beside the same consumer's
-arithmetic. Not handled: ordered walks that store on the way, or carry on other values than sums of products.
+queries of head size 64 took 6 % longer.
+
+Where a product is left to the next iteration, it runs beside the same consumer's arithmetic, behind that one's first
+product, and consumers drift apart by themselves. In order, the turn lasts from the first product to the one that was
+left, so that the tensor core serves one consumer's products, not some of each: whether that is quicker,
+`walk_time.order_pays` says. Not handled: ordered walks that store on the way, or, with no product left, carry on other
+values than sums of products.
 
 Checked by: tests/synth/cascade/test_issue_plan.py and tests/lower/cascade.
 """
@@ -37,13 +42,13 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loops
 from tilewright.ir.tile.repeats import computed_of, users
 
-_ORDERED = 2
-"""Consumers that issue in order."""
+_WAITING = 2
+"""Consumers that issue in order where they wait for all products of an iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuePlan:
-    """As `CascadeDecisions` has it."""
+    """As `CascadeDecisions` has it. ordered: whether consumers can issue in order."""
 
     late: tuple[int, ...]
     issued_together: tuple[tuple[int, ...], ...]
@@ -64,17 +69,21 @@ def issue_plan(
     soon: products that are waited for in their own iteration, since threads add them to sums, or make their
     operands while the iteration's first product runs; consumers: of a tile."""
     products = products_of(program)
-    ordered = consumers == _ORDERED and not sliced and not soon
+    ordered = consumers >= _WAITING and not sliced and not soon
     late, together, along = list[int](), list[tuple[int, ...]](), list[int]()
     for loop in loops(program):
         inside = {number: each for number, each in enumerate(products) if each.op.parent_op() is loop}
-        late += [number for number in _late(program, axes, loop, inside, brought) if number not in soon]
+        left = [number for number in _late(program, axes, loop, inside, brought) if number not in soon]
         together += _together(axes, inside)
         whole = [each for each in inside.values() if each.op.axis.data != axes.streamed]
         if any(each.held.owner not in sliced for each in whole):
             along += _along(program, axes, loop, brought)
-        ordered = ordered and _alternates(axes, loop, inside, together)
-    return IssuePlan(tuple(late), tuple(together), tuple(dict.fromkeys(along)), ordered and not late)
+        alternates = consumers == _WAITING and _alternates(axes, loop, inside, together)
+        ordered = ordered and bool(whole) and (bool(left) or alternates)
+        late += left
+    # One kind of turn in all walks of a tile.
+    ordered = ordered and len(late) in (0, len(loops(program)))
+    return IssuePlan(tuple(late), tuple(together), tuple(dict.fromkeys(along)), ordered)
 
 
 def _alternates(

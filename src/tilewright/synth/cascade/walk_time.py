@@ -34,7 +34,7 @@ def consumers_percent(d: CascadeDecisions, target: Target) -> int:
     """Of the time of a tile of two consumers that issue as they come, what a tile takes. One consumer alone has nobody
     whose products run while it computes, but half of the rows; of three, two compute then. Of two in order, one
     computes while the other multiplies."""
-    if d.ordered:
+    if d.ordered and not d.late:
         return target.limit("pipeline.ordered_consumers_percent")
     match d.consumers:
         case 1:

@@ -29,25 +29,19 @@ from tilewright.ir.cascade_facts import CascadeAxes, cascade_axes, contractions,
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
-from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import axes_of, dots, loads, loops, reductions, stores
-from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.cascade.sum_time import sum_cycles
+from tilewright.synth.cascade.walk_iteration import iteration_cycles
 from tilewright.synth.cascade.walk_time import ctas_together
 from tilewright.synth.cost.roofline import (
-    ARITHMETIC_PER_CYCLE,
-    SPECIAL,
     compulsory_bytes,
     predicted_microseconds,
 )
-from tilewright.synth.cost.time_model import multiply_cycles, parameters_of
-from tilewright.synth.operand.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
+from tilewright.synth.cost.time_model import parameters_of
 from tilewright.targets import Target
 
-_READ_INSTRUCTIONS = 2
-"""For each number of a sum that threads read from tensor memory in every iteration, and add."""
 _ALTERNATING = 1.25
 """The exponent of the norm that says how well two consumers hide products behind each other's arithmetic."""
 
@@ -166,38 +160,7 @@ def _iteration(
     program: tile.ProgramOp, axes: CascadeAxes, loop: tile.LoopOp, d: CascadeDecisions, target: Target
 ) -> float:
     """Cycles of one tile of the streamed axis, of all consumers of a CTA."""
-    inside = set(loop.body.block.ops)
-    tensor, late, read = 0.0, 0.0, 0
-    for number, product in enumerate(products_of(program)):
-        if product.op in inside:
-            over, width = product.op.axis.data, d.tile_streamed
-            if over == d.streamed:
-                columns = d.columns_along(axes.column_of(axes.kept(product.op.result)))
-                shape, loaded = (d.tile_rows, columns, width), 0
-                read += columns if d.places and not d.places[number].stays else 0
-            else:
-                shape, loaded = (d.tile_rows, width, program.extents[over]), d.tile_rows
-            rows = d.tile_rows if number in d.issued else None
-            cycles = multiply_cycles(shape, loaded, _bytes(product.brought.result), target, rows)
-            tensor, late = (tensor, late + cycles) if number in d.late else (tensor + cycles, late)
-    points = d.tile_rows * d.tile_streamed
-    arithmetic, special = 0.0, 0
-    for op in inside:
-        match op:
-            case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp() if _is_of_points(axes, op.results[0]):
-                function = None if isinstance(op, tile.SelectOp) else op.function.data
-                special, arithmetic = special + (function in SPECIAL), arithmetic + (function not in SPECIAL)
-            case ReduceOp() if _is_of_points(axes, op.operand):
-                arithmetic += 1
-            case ContractOp():
-                arithmetic += 1  # what it gives, or takes from registers, is rounded or scaled
-            case tile.LoadOp() if not _is_multiplied(program, op):
-                arithmetic += MOVED_INSTRUCTIONS if _is_of_points(axes, op.result) else ALONG_INSTRUCTIONS
-            case _:
-                pass
-    computed = points * special / target.limit("device.special_results_per_cycle_per_multiprocessor")
-    computed += (points * arithmetic + d.tile_rows * read * _READ_INSTRUCTIONS) * 2 / ARITHMETIC_PER_CYCLE
-    computed += _remade_cycles(program, loop, d, target)
+    tensor, late, computed = iteration_cycles(program, axes, loop, d, target)
     fetched = 1000 * _fetched_bytes(program, loop, d) / parameters_of(target).fetch_bytes_per_kilocycle
     asked = _asked_cycles(program, loop, d, target)
     if d.consumers == 1:
@@ -212,18 +175,6 @@ def _iteration(
 def _alternating(tensor: float, computed: float) -> float:
     """Cycles of several consumers' products, and of what they compute, each beside the others' products."""
     return (tensor**_ALTERNATING + computed**_ALTERNATING) ** (1 / _ALTERNATING)
-
-
-def _remade_cycles(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions, target: Target) -> float:
-    """What the consumers of a CTA make anew in an iteration."""
-    listed, found = loads(program), 0.0
-    needed = loads_of_walk(loop, products_of(program), [listed[each.load] for each in d.slots])
-    for each in d.slots:
-        if each.remade and listed[each.load] in needed:
-            elements = d.consumers * each.room_bytes / each.multiplied.element_bytes
-            fact = "turned_bytes" if each.remade == "turned" else "widened_elements"
-            found += 1000 * elements / target.limit(f"pipeline.{fact}_per_kilocycle")
-    return found
 
 
 def _asked_cycles(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions, target: Target) -> int:
@@ -248,15 +199,6 @@ def _fetched_bytes(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisio
         each.slot_bytes * (-(-program.extents[each.sliced] // d.slice_depth) if each.sliced else 1)
         for each in _passing(program, loop, d)
     )
-
-
-def _is_of_points(axes: CascadeAxes, value: SSAValue) -> bool:
-    return axes.kept(value) >= {axes.row, axes.streamed}
-
-
-def _is_multiplied(program: tile.ProgramOp, load: tile.LoadOp) -> bool:
-    """Whether a product reads the load's slot as it is."""
-    return any(load.result in (product.op.left, product.op.right) for product in products_of(program))
 
 
 def _bytes(value: SSAValue) -> int:

@@ -12,7 +12,11 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.cycles.rings import CIRCLE
 from tilewright.contract.typestate.typestate import judge, verify
 from tilewright.driver.compile.compile import elements_of
-from tilewright.driver.compile.kernels_attention import key_gradients_kernel, query_gradient_kernel
+from tilewright.driver.compile.kernels_attention import (
+    forward_kernel,
+    key_gradients_kernel,
+    query_gradient_kernel,
+)
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
@@ -32,10 +36,12 @@ DIMS = {"B": 1, "H": 2, "Q": 1024, "T": 1024, "E": 64, "F": 64}
 Op = TypeVar("Op", bound=Operation)
 
 
-def lowered(made: Callable[..., Kernel], *, causal: bool = False, ordered: bool | None = None) -> ModuleOp:
+def lowered(
+    made: Callable[..., Kernel], *, causal: bool = False, ordered: bool | None = None, consumers: int = 2
+) -> ModuleOp:
     kernel = made(0.125, causal, 1)
     module = walked(trace(kernel, DIMS, elements_of(kernel, "bf16"), None), HOPPER)
-    decide(the_program(module), HOPPER, Wanted(consumers=2, ordered=ordered))
+    decide(the_program(module), HOPPER, Wanted(consumers=consumers, ordered=ordered))
     (found,) = lower_program(the_program(module)).kernels
     return found.module
 
@@ -67,6 +73,28 @@ def test_what_is_lowered_is_proved(made: Callable[..., Kernel], causal: bool) ->
     assert len(every(module, IssueTakeOp)) == len(every(module, IssuePassOp)) == 3
     verdict = verify(module, HOPPER)
     assert isinstance(verdict, Proven), verdict
+
+
+@pytest.mark.parametrize("consumers", [2, 3])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_walk_that_leaves_a_product_passes_the_turn_in_each_iteration(consumers: int, causal: bool) -> None:
+    module = lowered(forward_kernel, causal=causal, ordered=True, consumers=consumers)
+    assert len(every(module, IssueTakeOp)) == len(every(module, IssuePassOp)) == 2
+    *_, take = every(module, IssueTakeOp)
+    loop = take.parent_block()
+    assert loop is not None
+    kinds = (IssueTakeOp, ac.WgmmaIssueOp, FragmentIssueOp, IssuePassOp)
+    found = [op for op in loop.ops if isinstance(op, kinds)]
+    assert [type(op) for op in found] == list(kinds)
+    assert isinstance(verify(module, HOPPER), Proven)
+
+
+@pytest.mark.parametrize("kind", [IssueTakeOp, IssuePassOp])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_turn_that_is_not_taken_or_not_passed_is_not_proven(kind: type[Operation], place: int) -> None:
+    module = lowered(forward_kernel, ordered=True)
+    every(module, kind)[place].detach()
+    assert not isinstance(verify(module, HOPPER), Proven)
 
 
 def with_one_slot(module: ModuleOp) -> ModuleOp:

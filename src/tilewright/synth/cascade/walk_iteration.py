@@ -1,0 +1,102 @@
+"""What do the products of one iteration of a walk take, what do its threads compute, and do consumers gain by an order?
+
+The tensor cores' part is that of `synth.cost.time_model`; special functions and arithmetic are counted at the rates of
+`synth.cost.roofline`. Where an iteration leaves a product to the next one, a consumer's products run beside its own
+arithmetic and the others'. Issued in order, they run one consumer's after another's, so that nobody's first product,
+for which its arithmetic waits, is served by halves. That gains where the products of all other consumers take about as
+long as what one computes: of shorter ones the tensor core has time enough, and for longer ones all of them wait.
+
+Not handled: what slots wait for (`synth.cut.time`). Checked by: tests/synth/cascade/test_walk_iteration.py,
+tests/synth/cut/test_time.py; what consumers gain, by `python -m bench.probes.walk_forms`.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade_facts import CascadeAxes, loads_of_walk, products_of
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import loads, loops
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import value_type
+from tilewright.synth.cost.roofline import ARITHMETIC_PER_CYCLE, SPECIAL
+from tilewright.synth.cost.time_model import multiply_cycles
+from tilewright.synth.operand.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
+from tilewright.targets import Target
+
+_READ_INSTRUCTIONS = 2
+"""For each number of a sum that threads read from tensor memory in every iteration, and add."""
+
+
+def order_pays(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> bool:
+    """Whether consumers that leave a product to the next iteration are quicker in order."""
+    for loop in loops(program):
+        tensor, late, computed = iteration_cycles(program, axes, loop, d, target)
+        percent = 100 * (tensor + late) * (d.consumers - 1) / computed if computed else 0
+        least, most = (target.limit(f"pipeline.order_{which}_percent") for which in ("least", "most"))
+        if not least <= percent <= most:
+            return False
+    return True
+
+
+def iteration_cycles(
+    program: tile.ProgramOp, axes: CascadeAxes, loop: tile.LoopOp, d: CascadeDecisions, target: Target
+) -> tuple[float, float, float]:
+    """Of one tile of the streamed axis, of all consumers of a CTA: cycles of the products that are waited for, of those
+    that are left to the next iteration, and of what threads compute."""
+    inside = set(loop.body.block.ops)
+    tensor, late, read = 0.0, 0.0, 0
+    for number, product in enumerate(products_of(program)):
+        if product.op in inside:
+            over, width = product.op.axis.data, d.tile_streamed
+            if over == d.streamed:
+                columns = d.columns_along(axes.column_of(axes.kept(product.op.result)))
+                shape, loaded = (d.tile_rows, columns, width), 0
+                read += columns if d.places and not d.places[number].stays else 0
+            else:
+                shape, loaded = (d.tile_rows, width, program.extents[over]), d.tile_rows
+            rows = d.tile_rows if number in d.issued else None
+            cycles = multiply_cycles(shape, loaded, value_type(product.brought.result).element_kind.bytes, target, rows)
+            tensor, late = (tensor, late + cycles) if number in d.late else (tensor + cycles, late)
+    points = d.tile_rows * d.tile_streamed
+    arithmetic, special = 0.0, 0
+    for op in inside:
+        match op:
+            case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp() if _is_of_points(axes, op.results[0]):
+                function = None if isinstance(op, tile.SelectOp) else op.function.data
+                special, arithmetic = special + (function in SPECIAL), arithmetic + (function not in SPECIAL)
+            case ReduceOp() if _is_of_points(axes, op.operand):
+                arithmetic += 1
+            case ContractOp():
+                arithmetic += 1  # what it gives, or takes from registers, is rounded or scaled
+            case tile.LoadOp() if not _is_multiplied(program, op):
+                arithmetic += MOVED_INSTRUCTIONS if _is_of_points(axes, op.result) else ALONG_INSTRUCTIONS
+            case _:
+                pass
+    computed = points * special / target.limit("device.special_results_per_cycle_per_multiprocessor")
+    computed += (points * arithmetic + d.tile_rows * read * _READ_INSTRUCTIONS) * 2 / ARITHMETIC_PER_CYCLE
+    computed += _remade_cycles(program, loop, d, target)
+    return tensor, late, computed
+
+
+def _remade_cycles(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions, target: Target) -> float:
+    """What the consumers of a CTA make anew in an iteration."""
+    listed, found = loads(program), 0.0
+    needed = loads_of_walk(loop, products_of(program), [listed[each.load] for each in d.slots])
+    for each in d.slots:
+        if each.remade and listed[each.load] in needed:
+            elements = d.consumers * each.room_bytes / each.multiplied.element_bytes
+            fact = "turned_bytes" if each.remade == "turned" else "widened_elements"
+            found += 1000 * elements / target.limit(f"pipeline.{fact}_per_kilocycle")
+    return found
+
+
+def _is_of_points(axes: CascadeAxes, value: SSAValue) -> bool:
+    return axes.kept(value) >= {axes.row, axes.streamed}
+
+
+def _is_multiplied(program: tile.ProgramOp, load: tile.LoadOp) -> bool:
+    """Whether a product reads the load's slot as it is."""
+    return any(load.result in (product.op.left, product.op.right) for product in products_of(program))
