@@ -81,6 +81,11 @@ def attention_of_few_keys():
     return small_of(attention, {"B": 1, "H": 2, "Q": 512, "T": 128, "E": 64, "F": 64}, depth=64)
 
 
+@pytest.fixture(scope="module")
+def attention_in_order():
+    return small_of(attention, {"B": 1, "H": 2, "Q": 512, "T": 640, "E": 64, "F": 64}, depth=64, ordered=True)
+
+
 def judged(small, text):
     _, plan, claims, whole = small
     return replay_plan(read(text), plan, claims, (0,), whole=whole)
@@ -88,6 +93,15 @@ def judged(small, text):
 
 def test_the_text_alone_is_proven(small_attention):
     assert isinstance(judged(small_attention, small_attention[0]), Proven)
+
+
+def test_no_turn_of_an_order_may_be_left_out(attention_in_order):
+    text = attention_in_order[0]
+    assert isinstance(judged(attention_in_order, text), Proven)
+    turns = [each.start() for each in re.finditer(r"(@%p\d+ )?bar\.(sync|arrive) %r\d+, 256;", text)]
+    assert len(turns) == 6
+    for start in turns:
+        assert not isinstance(judged(attention_in_order, text[:start] + "//" + text[start:]), Proven)
 
 
 PROTOCOL = {
