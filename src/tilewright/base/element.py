@@ -2,7 +2,8 @@
 
 Names follow the field (`bf16`, `f16`, `f32`, `u8`, ...). Widths are in bytes. `f8e4m3` is the format with no infinities
 and one NaN (OCP 8-bit floating point, E4M3; `float8_e4m3fn` in PyTorch and ml_dtypes), `f8e5m2` the one with IEEE's
-infinities and NaNs (E5M2). Sub-byte types are not handled.
+infinities and NaNs (E5M2), `ue8m0` a power of two, 2^-127 to 2^127, or NaN (OCP Microscaling Formats, E8M0;
+`float8_e8m0fnu`), by which blocks are scaled. Sub-byte types are not handled.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Element(Enum):
     F64 = "f64"
     F8E4M3 = "f8e4m3"
     F8E5M2 = "f8e5m2"
+    UE8M0 = "ue8m0"
 
     @property
     def bytes(self) -> int:
@@ -56,6 +58,7 @@ _BYTES: dict[Element, int] = {
     Element.F64: 8,
     Element.F8E4M3: 1,
     Element.F8E5M2: 1,
+    Element.UE8M0: 1,
 }
 
 _ALIASES: dict[str, Element] = {
@@ -69,6 +72,7 @@ _ALIASES: dict[str, Element] = {
     "float64": Element.F64,
     "float8_e4m3fn": Element.F8E4M3,
     "float8_e5m2": Element.F8E5M2,
+    "float8_e8m0fnu": Element.UE8M0,
     "fp64": Element.F64,
     "uint8": Element.U8,
     "int8": Element.S8,

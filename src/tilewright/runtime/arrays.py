@@ -42,6 +42,7 @@ _NUMPY_TYPES: dict[Element, np.dtype[Any]] = {
     Element.F64: np.dtype(np.float64),
     Element.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
     Element.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    Element.UE8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
 }
 
 # dlpack.h, DLDataTypeCode.
@@ -60,6 +61,7 @@ _DL_ELEMENTS: dict[tuple[int, int], Element] = {
     (2, 64): Element.F64,
     (10, 8): Element.F8E4M3,
     (12, 8): Element.F8E5M2,
+    (14, 8): Element.UE8M0,
 }
 # dlpack.h, DLDeviceType: pinned host memory (3) is the host's, managed memory (13) the GPU's.
 _DL_DEVICES: dict[int, Literal["cpu", "cuda"]] = {1: "cpu", 2: "cuda", 3: "cpu", 13: "cuda"}

@@ -83,6 +83,7 @@ __all__ = [
     "sqrt",
     "sum",
     "tanh",
+    "ue8m0",
     "where",
     "within",
     "zeros",
@@ -95,6 +96,7 @@ i8 = Element.S8
 i32 = Element.S32
 f8e4m3 = Element.F8E4M3
 f8e5m2 = Element.F8E5M2
+ue8m0 = Element.UE8M0
 
 
 def dynamic(lo: int, hi: int, *, multiple_of: int = 1) -> Range:

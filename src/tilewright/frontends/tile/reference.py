@@ -76,6 +76,7 @@ DTYPES: dict[Element, np.dtype[Any]] = {
     Element.S32: np.dtype(np.int32),
     Element.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
     Element.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    Element.UE8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
     Element.S8: np.dtype(np.int8),
 }
 """The NumPy types of a program's arrays."""
