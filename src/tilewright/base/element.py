@@ -43,6 +43,11 @@ class Element(Enum):
         """Whether it is a float of 8 bits, which conversions saturate and the copy engine moves as bytes."""
         return self in (Element.F8E4M3, Element.F8E5M2)
 
+    @property
+    def is_factor(self) -> bool:
+        """Whether it holds factors of blocks alone: loads of it are float32, and nothing is rounded to it."""
+        return self is Element.UE8M0
+
 
 _BYTES: dict[Element, int] = {
     Element.U8: 1,

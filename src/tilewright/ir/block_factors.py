@@ -25,9 +25,6 @@ from tilewright.ir.tile.facts import index_offset
 from tilewright.ir.tile.types import TensorType, tensor_type, value_type
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 
-FACTORS = (Element.UE8M0,)
-"""Elements that hold factors alone."""
-
 
 @dataclass(frozen=True, slots=True)
 class BlockFactors:
@@ -70,7 +67,7 @@ def _factors(scale: SSAValue) -> tile.LoadOp | None:
     if not isinstance(owner, tile.LoadOp) or not isinstance(owner.tensor.type, TensorType):
         return None
     displaced = any(map(index_offset, owner.indices))
-    return None if displaced or _element(owner) not in FACTORS else owner
+    return None if displaced or not _element(owner).is_factor else owner
 
 
 def _element(load: tile.LoadOp) -> Element:

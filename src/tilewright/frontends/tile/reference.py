@@ -66,6 +66,7 @@ from tilewright.ir.tile.operations import (
 )
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.types import IndexType, read_type, tensor_type, value_type
+from tilewright.ir.tile.walked_block import WalkedBlockOp
 
 Array = NDArray[Any]
 
@@ -321,6 +322,10 @@ class _Evaluator:
                 if array.dtype == DTYPES[Element.S32]:
                     array = array.astype(np.float32)
                 self.values[op.result] = array.astype(self.held_in(value_type(op.result).element_kind))
+            case WalkedBlockOp():
+                named, blocks = axes_of(op.operand), op.axis.data
+                number = self.begins.get(base_axis(blocks), 0) // block_size(blocks)
+                self.values[op.result] = self.values[op.operand].take(number, axis=named.index(blocks))
             case FullOp() | ConstantOp():
                 shape = tuple(self.extents[axis] for axis in axes_of(op.result))
                 self.values[op.result] = np.full(shape, op.value.value.data, self.precision)

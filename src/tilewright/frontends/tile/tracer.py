@@ -490,7 +490,7 @@ class KernelTracer:
         where = self._indices(indices)
         stored = self.value_of(value)
         if type_.element_kind not in (*ELEMENT_TYPES, value_type(stored).element_kind):
-            what = "factors" if type_.element_kind is Element.UE8M0 else "integers"
+            what = "factors" if type_.element_kind.is_factor else "integers"
             self.refuse(
                 f"a tile of {value_type(stored).element} is stored to {tensor.name}, a tensor of {what}",
                 "store to a tensor of floats; integers come from tw.argmax and tw.argmin",

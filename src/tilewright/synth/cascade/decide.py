@@ -94,7 +94,7 @@ from tilewright.synth.cascade.tensor_columns import (
     summed_columns,
     tensor_placement,
 )
-from tilewright.synth.cascade.tensor_factors import loads_of_factors, scaling_remedy
+from tilewright.synth.cascade.tensor_factors import factor_words, loads_of_factors, scaling_remedy
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.unmapped_slots import with_room
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
@@ -430,7 +430,7 @@ def _decided(
     elif sum_slots:
         issued, who = BLOCK_ROWS * choice.consumers * together, "the first CTA of a pair" if choice.pair else "a role"
         words += (f"{who} issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
-    words += placement.words(axes.streamed)
+    words += placement.words(axes.streamed) + factor_words(slots, placement.factor_columns)
     words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
     if walked and (choice.pair or choice.resident > 1):

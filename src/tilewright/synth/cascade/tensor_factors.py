@@ -27,7 +27,7 @@ from tilewright.ir.cascade_facts import (
     refuse_map,
 )
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.synth.tile.wanted import Wanted
@@ -98,3 +98,14 @@ def factor_slot(
         (together, whole, *([1] * len(found.further))), swizzle="none", l2_promotion="none", piece_bytes=together,
         factors=1,
     )  # fmt: skip
+
+
+def factor_words(slots: Sequence[SlotDecision], columns: int) -> tuple[str, ...]:
+    """Of factors that the tensor core takes, as a reason of a decision. columns: of tensor memory, for all of them."""
+    taken = [each for each in slots if each.factors]
+    if not taken:
+        return ()
+    *others, last = (each.buffer for each in taken)
+    sizes = " and ".join(dict.fromkeys(str(block_size(each.inner)) for each in taken))
+    words = f"the tensor core takes {', '.join(others)} and {last}, factors of {sizes} elements"
+    return (f"{words}, out of {columns} columns of tensor memory",)

@@ -1,0 +1,218 @@
+"""Products with factors of blocks: proved twice, assembled, run by the machine with NumPy's numbers.
+
+On sm_100a the tensor core takes the factors. No GPU of that architecture was at hand: the assembler, the exact machine
+and both proofs stand in for one. Edits of the text must be refuted by the machine and judge of the second proof, or,
+where they break no rule of the protocol, by its numbers.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from unittest.mock import patch
+
+import pytest
+from tests.end_to_end.blackwell_programs import (
+    COMMIT,
+    GO_ON,
+    TARGET,
+    WAIT,
+    OfOneMultiprocessor,
+    check_numbers,
+    line,
+    replaced,
+)
+from tests.end_to_end.factor_programs import (
+    gated,
+    of_columns,
+    of_matrices,
+    of_numbers,
+    of_one_operand,
+    of_wide_blocks,
+    scaled,
+    stored,
+)
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.verdict import Proven, Refuted
+from tilewright.driver.compile.compile import Compilation, compile_kernel
+from tilewright.driver.reproof.drawn_numbers import misnumbered_results
+from tilewright.driver.reproof.reproof import replay_plan
+from tilewright.driver.views.portability import portability
+from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target, target
+
+COPY = line(r"tcgen05\.cp")
+MULTIPLY = r"tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X"
+
+
+def narrow(kernel: Kernel, element: str = "f8e4m3") -> dict[str, str]:
+    """The elements of parameters that have none of their own."""
+    return {each.name: element for each in kernel.parameters if each.element is None}
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize(
+    ("kernel", "dims", "element", "wanted"),
+    [
+        (scaled, {"M": 300, "N": 136, "K": 640}, "f8e4m3", Wanted()),
+        (scaled, {"M": 1, "N": 8, "K": 128}, "f8e5m2", Wanted()),
+        (scaled, {"M": 129, "N": 33, "K": 384}, "f8e4m3", Wanted(tile=(128, 48))),
+        (scaled, {"M": 130, "N": 300, "K": 256}, "f8e4m3", Wanted(tile=(128, 256))),
+        (scaled, {"M": 128, "N": 200, "K": 512}, "f8e5m2", Wanted(tile=(128, 192), asserts=True)),
+        (of_matrices, {"B": 3, "M": 130, "N": 41, "K": 256}, "f8e4m3", Wanted()),
+        (gated, {"M": 136, "N": 72, "K": 384}, "f8e4m3", Wanted()),
+    ],
+    ids=lambda value: value.name if isinstance(value, Kernel) else str(value)[:60],
+)
+def test_the_tensor_core_takes_factors(kernel: Kernel, dims: Mapping[str, int], element: str, wanted: Wanted) -> None:
+    made = compile_kernel(kernel, target=TARGET, dims=dims, dtype=narrow(kernel, element), wanted=wanted)
+    assert isinstance(made.text_proof, Proven) and made.assembly is not None and made.assembly.spill_bytes == 0
+    assert MULTIPLY in made.ptx and "tcgen05.cp.cta_group::1.32x128b.warpx4" in made.ptx
+    check_numbers(made)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(
+    ("kernel", "dims", "on"),
+    [
+        (scaled, {"M": 100, "N": 40, "K": 160}, "sm_90a"),
+        (of_columns, {"M": 70, "N": 48, "K": 128}, "sm_90a"),
+        (of_wide_blocks, {"M": 100, "N": 40, "K": 256}, TARGET),
+        (of_wide_blocks, {"M": 100, "N": 40, "K": 256}, "sm_90a"),
+    ],
+)  # fmt: skip
+def test_threads_scale_by_factors_that_no_tensor_core_takes(kernel: Kernel, dims: Mapping[str, int], on: str) -> None:
+    made = compile_kernel(kernel, target=on, dims=dims, dtype=narrow(kernel))
+    assert isinstance(made.text_proof, Proven) and "block_scale" not in made.ptx
+    check_numbers(made)
+
+
+REFUSED = {
+    "rows of no multiple of four": (scaled, 160, "s has rows of 5 factors, which begin at no multiple of 4 bytes", 18),
+    "factors that lie along columns": (of_columns, 128, "factors of t are not contiguous along K/32", 67),
+    "factors of one operand": (of_one_operand, 128, "scaled by blocks of 32 elements of K", 81),
+    "factors of float32": (of_numbers, 128, "scaled by blocks of 32 elements of K", 111),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_compiled_is_refused_at_its_line(name: str) -> None:
+    kernel, depth, message, place = REFUSED[name]
+    with pytest.raises(TilewrightError, match=message) as refusal:
+        compile_kernel(kernel, target=TARGET, dims={"M": 64, "N": 64, "K": depth}, dtype=narrow(kernel))
+    assert refusal.value.span is not None and refusal.value.span.line == place
+    assert refusal.value.remedy
+
+
+def test_sixteen_bits_have_no_factors_of_32() -> None:
+    with pytest.raises(TilewrightError, match="scaled by blocks of 32") as refusal:
+        compile_kernel(scaled, target=TARGET, dims={"M": 64, "N": 64, "K": 128}, dtype=narrow(scaled, "bf16"))
+    assert "8-bit operands by ue8m0 factors of 32" in refusal.value.remedy
+
+
+def test_nothing_is_rounded_to_a_factor() -> None:
+    with pytest.raises(TilewrightError, match="stored to y, a tensor of factors"):
+        compile_kernel(stored, target="sm_90a", dims={"M": 64, "N": 64})
+
+
+def test_the_report_names_both_ways() -> None:
+    report = portability(scaled, [target("sm_90a"), target(TARGET)], {"M": 256, "N": 256, "K": 512}, narrow(scaled))
+    older, newer = (" ".join(line for each in row.decisions for line in each) for row in report.rows)
+    assert "factors" not in older
+    assert "the tensor core takes s and t, factors of 32 elements, out of 32 columns of tensor memory" in newer
+
+
+# ---------------------------------------------------------------- edits of the text
+
+
+@cache
+def small() -> Compilation:
+    """Few tiles of five slices, which go round a ring of four slots, all by one CTA."""
+    facts = target(TARGET)
+    alone = Target(facts.name, facts.title, OfOneMultiprocessor(facts.facts.rows, facts.facts.estimates))
+    dims = {"M": 200, "N": 72, "K": 640}
+    with patch("tilewright.driver.compile.compile.target_named", return_value=alone):
+        return compile_kernel(scaled, target=TARGET, dims=dims, dtype=narrow(scaled), wanted=Wanted(tile=(128, 48)))
+
+
+def numbered(made: Compilation, ptx: str) -> bool:
+    """Whether a text computes what the program says, at drawn numbers."""
+    return not misnumbered_results(made.tile, read(ptx, "edited.ptx"), made.plan)
+
+
+ARRIVE = line(r"cp\.async\.mbarrier\.arrive")
+COLUMNS = r"(mad\.lo\.u32 %r\d+, %r\d+), 4, (%r\d+;\n\ttcgen05\.cp)"
+PROTOCOL: dict[str, tuple[str, str, int]] = {
+    "factors are not fenced": (line(r"fence\.proxy\.async"), "", 0),
+    "factors of columns are not fenced": (line(r"fence\.proxy\.async"), "", 1),
+    "factors are not waited for": (WAIT, GO_ON, 8),
+    "factors of columns are not waited for": (WAIT, GO_ON, 9),
+    "copies do not wait for a free slot": (WAIT, GO_ON, 2),
+    "copies of columns' factors do not wait for a free slot": (WAIT, GO_ON, 3),
+    "no thread says that its copy is done": (ARRIVE, "", 0),
+    "a copy is said to be done before it is asked for": (
+        rf"({line(r'cp.async.ca')})((?:[^\n]*\n){{2}})({ARRIVE})", r"\2\3\1", 0
+    ),
+    "a slot of factors is not released": (COMMIT, "", 2),
+    "a slot of columns' factors is not released": (COMMIT, "", 3),
+    "factors are released before they are copied": (
+        rf"({COPY})((?:[^\n]*\n){{1,75}}?)((?:[^\n]*\n){{4}}{COMMIT}(?:[^\n]*\n){{2}}{COMMIT})", r"\3\1\2", 0
+    ),
+    "slots share columns": (COLUMNS, r"\1, 0, \2", 0),
+    "slots of the loop share columns": (COLUMNS, r"\1, 0, \2", 2),
+    "columns of neighbouring slots overlap": (COLUMNS, r"\1, 2, \2", 2),
+    "factors of both operands share columns": (r"(add\.u32 %r\d+, %r\d+), 112;", r"\1, 96;", 0),
+    "factors go to columns of sums": (r"(add\.u32 %r\d+, %r\d+), 96(;\n[^\n]*\n\ttcgen05\.cp)", r"\1, 0\2", 0),
+    "factors go past the columns": (r"(add\.u32 %r\d+, %r\d+), 112(;\n[^\n]*\n\ttcgen05\.cp)", r"\1, 124\2", 0),
+    "factors are never copied": (COPY, "", 0),
+    "factors of columns are never copied": (COPY, "", 1),
+    "factors of another slot": (r"(mad\.lo\.u32 %r\d+, %r\d+), 512(, [^\n]*\n[^\n]*, 262143)", r"\1, 1024\2", 0),
+    "products before the factors": (rf"({COPY})((?:[^\n]*\n){{20,75}}?)({line('tcgen05.mma')})", r"\3\1\2", 1),
+    "a pair copies": (r"(tcgen05\.cp\.cta_group)::1", r"\1::2", 0),
+    "four rows are copied": (r"(tcgen05\.cp\.cta_group::1)\.32x128b\.warpx4", r"\1.4x256b", 0),
+    "no number for the sums": (r"(mov\.b32 %r\d+), 143392768;", r"\1, 143392769;", 0),
+}  # fmt: skip
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("name", PROTOCOL)
+def test_each_edit_of_the_protocol_is_refuted(name: str) -> None:
+    made = small()
+    edited = replaced(made.ptx, *PROTOCOL[name])
+    assert edited != made.ptx
+    found = replay_plan(read(edited, "edited.ptx"), made.plan, dict(made.claims), (0,))
+    assert isinstance(found, Refuted), (name, found)
+
+
+FACTORS = r"(\[%r\d+\], %rd\d+, %rd\d+, %r\d+), (\[%r\d+\]), (\[%r\d+\])"
+NUMBERS: dict[str, tuple[str, str, int]] = {
+    "operands take each other's factors": (FACTORS, r"\1, \3, \2", 0),
+    "both operands take one's factors": (FACTORS, r"\1, \2, \2", 4),
+    "each step takes the first factors": (r"(mov\.b32 %r\d+), 680263696;", r"\1, 143392768;", 0),
+    "steps take each other's factors": (r"(mov\.b32 %r\d+), 1217134624;", r"\1, 1754005552;", 1),
+    "one operand's factor of another step": (r"(mov\.b32 %r\d+), 680263696;", r"\1, 680263680;", 0),
+    "factors of the next 32 rows": (r"(mad\.lo\.u32 %r\d+, %r\d+), 4(, %r\d+;\n\tadd)", r"\1, 8\2", 0),
+    "rows of a unit in their own order": (r"(shl\.b32 %r\d+, %r\d+), 4;", r"\1, 2;", 0),
+    "factors of a slice before": (r"(mad\.wide\.s32 %rd\d+, %r\d+), 1, (%rd\d+;\n\tmad\.wide)", r"\1, 0, \2", 0),
+    "factors of the row below": (r"(mad\.wide\.s32 %rd\d+, %r\d+), 20,", r"\1, 24,", 0),
+    "factors past the end are not zero": (r"(setp\.le\.s32 %p\d+, %r\d+), 0;", r"\1, 60;", 0),
+    "lanes as they lie": (r"70403103916032", r"70437463654400", 0),
+}  # fmt: skip
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_each_edit_of_the_numbers_is_refuted(name: str) -> None:
+    """Nothing is in disorder: what is multiplied is wrong, or what is read is not the array's."""
+    made = small()
+    edited = replaced(made.ptx, *NUMBERS[name])
+    assert edited != made.ptx
+    assert not numbered(made, edited), name
+
+
+def test_the_text_itself_is_proven() -> None:
+    made = small()
+    found = replay_plan(read(made.ptx, "own.ptx"), made.plan, dict(made.claims), (0,))
+    assert isinstance(found, Proven), found
+    assert numbered(made, made.ptx)
