@@ -54,6 +54,22 @@ def gated(
 
 
 @tw.kernel
+def of_experts(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["G", "N", "K"],
+    s: tw.Tensor["M", "K/32", tw.ue8m0],
+    t: tw.Tensor["G", "N", "K/32", tw.ue8m0],
+    ends: tw.Tensor["G", tw.i32],
+    y: tw.Tensor["M", "N"],
+):
+    g, i, j = tw.grid(tw.group("G", "M", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, j, k].T) * s[i, k // 32] * t[g, j, k // 32].T
+    y[i, j] = acc
+
+
+@tw.kernel
 def of_columns(
     x: tw.Tensor["M", "K"],
     w: tw.Tensor["K", "N"],

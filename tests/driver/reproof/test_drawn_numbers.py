@@ -24,7 +24,7 @@ def narrow(kernel: Kernel) -> dict[str, str]:
 def test_what_is_right_has_no_finding(kernel: Kernel) -> None:
     made = compile_kernel(kernel, target="sm_100a", dims=DIMS, dtype=narrow(kernel))
     assert isinstance(made.text_proof, Proven)
-    assert misnumbered_results(made.tile, read(made.ptx, "own.ptx"), made.plan) == ()
+    assert misnumbered_results(made.tile, read(made.ptx, "own.ptx"), made.plan, {}) == ()
 
 
 def test_a_lowering_that_names_other_factors_is_refuted() -> None:
@@ -43,4 +43,5 @@ def test_a_lowering_that_names_other_factors_is_refuted() -> None:
 
 def test_kernels_without_factors_are_not_run() -> None:
     made = compile_kernel(scaled, target="sm_90a", dims=DIMS, dtype=narrow(scaled))
-    assert misnumbered_results(made.tile, read(".version 8.0\n.target sm_90a\n.address_size 64\n", "nothing.ptx"), made.plan) == ()
+    empty = read(".version 8.0\n.target sm_90a\n.address_size 64\n", "nothing.ptx")
+    assert misnumbered_results(made.tile, empty, made.plan, {}) == ()

@@ -5,12 +5,13 @@ tensor core takes out of tensor memory: of which rows, which blocks. So a kernel
 numbers, and its results are held against the program's own meaning (`frontends.tile.reference`). Factors differ by
 powers of two from row to row and from block to block, so that one in another's place shows.
 
-Not handled: results that depend on integers; what is wrong by less than a result's rounding. Checked by:
+Not handled: what is wrong by less than a result's rounding. Checked by:
 tests/driver/reproof/test_drawn_numbers.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,18 @@ _EXPONENTS = 3
 """Of factors, either way."""
 
 
-def misnumbered_results(program: ModuleOp, module: Module, plan: LaunchPlan) -> tuple[Diagnostic, ...]:
+def misnumbered_results(
+    program: ModuleOp, module: Module, plan: LaunchPlan, contents: Mapping[str, NDArray[np.uint8]]
+) -> tuple[Diagnostic, ...]:
     """A finding for each result of a kernel with factors of blocks that is another than the program's. module, plan:
-    its text and launches, of the small instance."""
+    its text and launches, of the small instance; contents: bytes of arrays that are not drawn, by name."""
     decisions = decisions_of(the_program(program).attributes["decisions"])
     if not isinstance(decisions, CascadeDecisions) or not decisions.factor_columns:
         return ()
     random = np.random.default_rng(0)
     flat = {each.name: _drawn(random, each) for each in plan.buffers if each.role != "workspace"}
+    for name, data in contents.items():
+        flat[name].view(np.uint8)[: len(data)] = data
     inputs = {each.name: layout_of(flat[each.name], each) for each in plan.buffers if each.role == "input"}
     least = min(block_size(each.inner) for each in decisions.slots if each.factors)
     expected = evaluate(program, inputs, rounded=False, tile_elements={decisions.streamed: least})

@@ -194,7 +194,9 @@ def _judge_instance(
     verdict = replay_plan(
         small, plan, claims, seeds, {**limits, **tables}, whole, kept, held, sums, frozenset(tables), slow=slow
     )
-    misnumbered = misnumbered_results(instance, small, plan) if isinstance(verdict, Proven) else ()
+    misnumbered = ()
+    if isinstance(verdict, Proven):
+        misnumbered = misnumbered_results(instance, small, plan, {**limits, **tables})
     return Refuted(misnumbered) if misnumbered else verdict
 
 

@@ -24,6 +24,7 @@ from tilewright.ir.cascade_facts import (
     first_alike,
     load_number,
     map_dimensions,
+    refuse_at,
     refuse_map,
 )
 from tilewright.ir.tile import operations as tile
@@ -78,6 +79,10 @@ def factor_slot(
     if found is None or inner != blocks:
         refuse_map(
             load, name, f"factors of {name} are not contiguous along {blocks}", f"make {blocks} the array's last axis"
+        )
+    if axes.pitch:
+        refuse_at(
+            load, f"factors of {name}, whose groups stand apart", "let groups of rows follow one another, by tw.group"
         )
     rows, together = extents
     apart = [each.stride for each in (found.outer, *found.further)]
