@@ -24,8 +24,13 @@ from tests.end_to_end.blackwell_programs import (
 )
 from tests.end_to_end.factor_programs import (
     gated,
+    of_added_pairs,
+    of_bare_pairs,
     of_columns,
     of_experts,
+    of_fine_blocks,
+    of_fine_numbers,
+    of_four_bits,
     of_matrices,
     of_numbers,
     of_one_operand,
@@ -50,6 +55,7 @@ from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
 
 F8, FACTOR = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e8m0fnu)
+F4 = np.dtype(ml_dtypes.float4_e2m1fn)
 COPY = line(r"tcgen05\.cp")
 MULTIPLY = r"tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X"
 
@@ -78,6 +84,67 @@ def test_the_tensor_core_takes_factors(kernel: Kernel, dims: Mapping[str, int], 
     assert isinstance(made.text_proof, Proven) and made.assembly is not None and made.assembly.spill_bytes == 0
     assert MULTIPLY in made.ptx and "tcgen05.cp.cta_group::1.32x128b.warpx4" in made.ptx
     check_numbers(made)
+
+
+KINDS = {
+    of_four_bits: ("kind::mxf4.block_scale.scale_vec::2X", {"M": 130, "N": 72, "K": 448}),
+    of_fine_blocks: ("kind::mxf4nvf4.block_scale.scale_vec::4X", {"B": 2, "M": 130, "N": 200, "K": 160}),
+}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(("kernel", "wanted"), [
+    (of_four_bits, Wanted()), (of_four_bits, Wanted(tile=(128, 160), asserts=True)), (of_fine_blocks, Wanted()),
+    (of_fine_blocks, Wanted(tile=(128, 208))),
+])  # fmt: skip
+def test_products_of_four_bits(kernel: Kernel, wanted: Wanted) -> None:
+    kind, dims = KINDS[kernel]
+    made = compile_kernel(kernel, target=TARGET, dims=dims, wanted=wanted)
+    assert isinstance(made.text_proof, Proven) and made.assembly is not None and made.assembly.spill_bytes == 0
+    assert kind in made.ptx
+    check_numbers(made)
+
+
+def test_numbers_of_four_bits_are_those_of_numpy() -> None:
+    """Arrays of ml_dtypes, of which two numbers go to a byte, against their own products."""
+    run = tw.compile(of_four_bits, M=20, N=24, K=192, target=TARGET)
+    random = np.random.default_rng(3)
+    x, w = (random.integers(0, 16, (rows, 384), np.uint8).view(F4) for rows in (20, 24))
+    s, t = (np.exp2(random.integers(-4, 5, (rows, 12))).astype(FACTOR) for rows in (20, 24))
+    wide = [
+        each.astype(np.float64) * np.repeat(factors.astype(np.float64), 32, 1) for each, factors in ((x, s), (w, t))
+    ]
+    expected = wide[0] @ wide[1].T
+    np.testing.assert_allclose(np.asarray(run(x, w, s, t)), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_fine_factors_of_four_bits_are_those_of_numpy() -> None:
+    """A sign of theirs counts for nothing."""
+    run = tw.compile(of_fine_blocks, B=1, M=20, N=24, K=96, target=TARGET)
+    random = np.random.default_rng(3)
+    x, w = (random.integers(0, 16, (1, rows, 192), np.uint8).view(F4) for rows in (20, 24))
+    s, t = (random.uniform(0.01, 4.0, (1, rows, 12)).astype(F8) for rows in (20, 24))
+    bias = random.standard_normal(24).astype(np.float32)
+    wide = [
+        each.astype(np.float64) * np.repeat(factors.astype(np.float64), 16, 2) for each, factors in ((x, s), (w, t))
+    ]
+    expected = wide[0] @ wide[1].transpose(0, 2, 1) + bias
+    np.testing.assert_allclose(np.asarray(run(x, w, s, t, bias)), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "on", "message", "remedy"),
+    [
+        (of_four_bits, "sm_90a", "which sm_90a does not multiply", "f8e4m3"),
+        (of_bare_pairs, TARGET, "without factors of blocks", "ue8m0 factors of 16 bytes along K, or ue4m3 ones of 8"),
+        (of_added_pairs, TARGET, "numbers of 4 bits in arithmetic", "by tw.dot, with factors"),
+        (of_added_pairs, "sm_90a", "numbers of 4 bits in arithmetic", "by tw.dot, with factors"),
+    ],
+)
+def test_pairs_are_multiplied_alone(kernel: Kernel, on: str, message: str, remedy: str) -> None:
+    with pytest.raises(TilewrightError, match=message) as refusal:
+        compile_kernel(kernel, target=on, dims={"M": 64, "N": 64, **({} if kernel is of_added_pairs else {"K": 128})})
+    assert refusal.value.span is not None and remedy in refusal.value.remedy
 
 
 @pytest.mark.parametrize("least", [1, 0])
@@ -112,6 +179,8 @@ def test_rows_in_groups() -> None:
         (of_columns, {"M": 70, "N": 48, "K": 128}, "sm_90a"),
         (of_wide_blocks, {"M": 100, "N": 40, "K": 256}, TARGET),
         (of_wide_blocks, {"M": 100, "N": 40, "K": 256}, "sm_90a"),
+        (of_fine_numbers, {"M": 70, "N": 40, "K": 256}, TARGET),
+        (of_fine_numbers, {"M": 70, "N": 40, "K": 256}, "sm_90a"),
     ],
 )  # fmt: skip
 def test_threads_scale_by_factors_that_no_tensor_core_takes(kernel: Kernel, dims: Mapping[str, int], on: str) -> None:
@@ -239,6 +308,35 @@ def test_each_edit_of_the_numbers_is_refuted(name: str) -> None:
     """Nothing is in disorder: what is multiplied is wrong, or what is read is not the array's."""
     made = small()
     edited = replaced(made.ptx, *NUMBERS[name])
+    assert edited != made.ptx
+    assert not numbered(made, edited), name
+
+
+@cache
+def small_of_four_bits(kernel: Kernel) -> Compilation:
+    dims = {"M": 130, "N": 40, "K": 384, **({"B": 1} if kernel is of_fine_blocks else {})}
+    return compile_kernel(kernel, target=TARGET, dims=dims, wanted=Wanted(tile=(128, 48)))
+
+
+OF_FOUR_BITS: dict[str, tuple[str, str, int]] = {
+    "operands take each other's factors": (FACTORS, r"\1, \3, \2", 0),
+    "a step takes the first cell": (
+        rf"{FACTORS}(.*?){FACTORS}(.*?){FACTORS}", r"\1, \2, \3\4\5, \6, \7\8\9, \2, \3", 0
+    ),
+    "a cell is copied for another": (
+        r"(\ttcgen05\.cp[^\n]*, )(%rd\d+);(.*?\ttcgen05\.cp[^\n]*, )%rd\d+;", r"\1\2;\3\2;", 0
+    ),
+    "pieces of a row change places": (r"(mad\.lo\.u32 %r\d+, %r\d+), 512, (%r\d+;\n\tadd)", r"\1, 516, \2", 0),
+    "a row's second four are its first": (r"(mad\.lo\.s32 %r\d+, %r\d+), 4,", r"\1, 0,", 0),
+}  # fmt: skip
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("name", OF_FOUR_BITS)
+@pytest.mark.parametrize("kernel", [of_four_bits, of_fine_blocks])
+def test_each_edit_of_the_numbers_of_four_bits_is_refuted(kernel: Kernel, name: str) -> None:
+    made = small_of_four_bits(kernel)
+    edited = replaced(made.ptx, *OF_FOUR_BITS[name])
     assert edited != made.ptx
     assert not numbered(made, edited), name
 

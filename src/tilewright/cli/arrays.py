@@ -31,6 +31,8 @@ def random_inputs(buffers: Sequence[Buffer], seed: int) -> dict[str, Array]:
     random = np.random.default_rng(seed)
 
     def drawn(item: Buffer) -> Array:
+        if item.element.is_pair:
+            return random.integers(0, 256, item.shape, np.uint8)
         numbers = random.standard_normal(item.shape)
         return (np.exp2(numbers) if item.element.is_factor else numbers).astype(numpy_dtype(item.element))
 

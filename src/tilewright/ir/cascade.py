@@ -34,6 +34,8 @@ SPAN_BYTES = 128
 """Of a row in shared memory: what the swizzle of every slot spans."""
 FACTOR_ROWS = 32
 """Rows whose factors stand in one column of tensor memory, in as many lanes of each quarter."""
+CELL_FACTORS = 4
+"""Of a row, in a cell of tensor memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,12 @@ class SlotDecision:
     @property
     def factor_columns(self) -> int:
         """Of tensor memory, that its slots' factors take."""
-        return self.factors * self.slots * self.rows // FACTOR_ROWS
+        return self.factors * self.slots * self.factor_cells * self.rows // FACTOR_ROWS
+
+    @property
+    def factor_cells(self) -> int:
+        """Of a row's factors, in each of which there are four."""
+        return self.inner_elements // CELL_FACTORS
 
     @property
     def lines_bytes(self) -> int:

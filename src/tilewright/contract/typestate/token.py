@@ -128,11 +128,12 @@ class TensorFilling:
 
 @dataclass(frozen=True, slots=True)
 class TensorFactors:
-    """A slot whose factors of blocks, of so many rows, are copied to tensor memory."""
+    """A slot whose factors of blocks, of so many rows and cells of each, are copied to tensor memory."""
 
     ring: str
     position: Polynomial
     rows: int
+    cells: int
     element: str
 
 

@@ -495,8 +495,10 @@ def _agrees(token: Token, kind: Attribute) -> bool:
     if isinstance(token, TensorFilling):
         return isinstance(kind, TensorFillingType) and kind.ring.data == token.ring
     if isinstance(token, TensorFactors):
-        shown = (token.ring, token.rows, token.element)
-        return isinstance(kind, TensorFactorsType) and shown == (kind.ring.data, kind.rows.data, kind.element.data)
+        shown = (token.ring, token.rows, token.cells, token.element)
+        return isinstance(kind, TensorFactorsType) and shown == (
+            kind.ring.data, kind.rows.data, kind.cells.data, kind.element.data
+        )  # fmt: skip
     match token, kind:
         case Cursor(), ac.CursorType():
             return kind.ring.data == token.ring

@@ -79,6 +79,8 @@ def _drawn(random: np.random.Generator, buffer: Buffer) -> NDArray[Any]:
     count, kind = max(1, buffer.span_elements), DTYPES[buffer.element]
     if buffer.role == "output":
         return np.zeros(count, kind)
+    if buffer.element.is_pair:
+        return random.integers(0, 256, count, np.uint8)
     if buffer.element.is_factor:
         return np.exp2(random.integers(-_EXPONENTS, _EXPONENTS, count, endpoint=True)).astype(kind)
     return (random.integers(-4, 4, count, endpoint=True) / 4).astype(kind)

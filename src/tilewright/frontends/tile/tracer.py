@@ -248,6 +248,10 @@ class KernelTracer:
                 self.refuse(f"{operand!r} is neither a tile nor a number", "use tiles and Python numbers")
 
     def widened(self, value: SSAValue) -> SSAValue:
+        if value_type(value).element_kind.is_pair:
+            self.refuse(
+                "a tile of pairs of numbers of 4 bits in arithmetic", "multiply it by tw.dot, with factors of blocks"
+            )
         return value if value_type(value).element_kind is Element.F32 else self._cast(value, Element.F32)
 
     def _cast(self, value: SSAValue, element: Element) -> SSAValue:

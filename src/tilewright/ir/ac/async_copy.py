@@ -38,8 +38,8 @@ class AsyncCopyIssueOp(AcOperation):
     contiguous, `coordinates[1]` + r along `dimensions[1]`, and `coordinates[i]` along the others. What lies past the
     array's end along either of the first two is written as 0, and not read. Coordinates are never negative.
 
-    factors: 1 where rows are factors of blocks, of one piece each, which go to where tcgen05.cp takes them from
-    (`ac.tensor.factors`).
+    factors: 1 where rows are factors of blocks, of one piece for each cell, which go to where tcgen05.cp takes them
+    from (`ac.tensor.factors`).
     """
 
     name = "ac.async_copy.issue"

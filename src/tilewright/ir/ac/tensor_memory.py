@@ -19,8 +19,9 @@ waits for is signalled to the first CTA, by both (`leader` of what signals); wha
 
 - `!ac.tensor_memory<columns, units>`: the block, and the barriers. Declared once, used by name.
 - `!ac.tensor_filling<ring>`: a slot of the ring that products fill. Linear.
-- `!ac.tensor_factors<ring, rows, element>`: factors of blocks that are on their way from a slot to columns of tensor
-  memory, of so many rows. Linear: products take them and hand them on, until the slot is released.
+- `!ac.tensor_factors<ring, rows, cells, element>`: factors of blocks that are on their way from a slot to columns of
+  tensor memory, of so many rows and cells of four each. Linear: products take them and hand them on, until the slot
+  is released.
 - `!ac.tensor_inflight<m, n, column>`: an accumulator that the tensor core owns, from a column of the unit's part on.
   Linear.
 - `!ac.tensor_acc<m, n, column>`: one that nothing in flight writes. Linear: it is read once, and then its columns are
@@ -127,6 +128,7 @@ class TensorFactorsType(PlainParameters, TypeAttribute):
     name = "ac.tensor_factors"
     ring: StringAttr
     rows: IntAttr
+    cells: IntAttr
     element: StringAttr
 
 
@@ -415,16 +417,18 @@ class TensorLoadOp(AcOperation):
 
 @irdl_op_definition
 class TensorFactorsOp(AcOperation):
-    """Copy a full slot's factors of blocks into tensor memory, by one thread: `rows` rows of four factors each, in
-    units of 128 (tcgen05.cp, 32x128b.warpx4). Each slot of the ring has columns of its own, rows / 32, the first slot
-    from column `column` of those for factors on; so they are free again when the slot is.
+    """Copy a full slot's factors of blocks into tensor memory, by one thread: of `rows` rows, in units of 128, `cells`
+    cells of four factors each (tcgen05.cp, 32x128b.warpx4). Each slot of the ring has columns of its own, rows / 32 for
+    each cell, the first slot from column `column` of those for factors on; so they are free again when the slot is.
 
-    In the slot row r of a unit has its four bytes at byte 16 (r % 32) + 4 (r / 32).
+    In the slot the first cells of all rows come before the second ones; row r of a unit has its four bytes at byte
+    16 (r % 32) + 4 (r / 32).
     """
 
     name = "ac.tensor.factors"
     column = prop_def(IntAttr)
     rows = prop_def(IntAttr)
+    cells = prop_def(IntAttr)
     memory = operand_def(TensorMemoryType)
     phase = operand_def(PhaseType)
     buffer = operand_def(MemoryType)
@@ -432,11 +436,12 @@ class TensorFactorsOp(AcOperation):
 
     @classmethod
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
-        kinds, rows = types_of(PhaseType, operands, "phase"), properties.get("rows")
-        buffers = types_of(MemoryType, operands, "buffer")
-        if not kinds or not buffers or not isinstance(rows, IntAttr):
+        kinds, buffers = types_of(PhaseType, operands, "phase"), types_of(MemoryType, operands, "buffer")
+        rows, cells = properties.get("rows"), properties.get("cells")
+        if not kinds or not buffers or not isinstance(rows, IntAttr) or not isinstance(cells, IntAttr):
             return {}
-        return {"result": TensorFactorsType(kinds[0].ring, cast("IntAttr", rows), buffers[0].element)}
+        shape = cast("IntAttr", rows), cast("IntAttr", cells)
+        return {"result": TensorFactorsType(kinds[0].ring, *shape, buffers[0].element)}
 
 
 @irdl_op_definition
@@ -444,8 +449,8 @@ class TensorFillOp(AcOperation):
     """Multiply two slots into an accumulator at a column of a slot of tensor memory: `steps` tcgen05.mma, by one
     thread. into: an empty slot, or one that products fill already; a_phase, phase: full slots, or such as products read
     already. accumulate: 0, and the first step overwrites, or 1. pair: 1 if the two CTAs of a pair multiply together: m
-    has the rows of both. factors: of A's rows and of B's columns, or none: of four, step s multiplies with number s.
-    They are handed on. What the other properties mean is said at `ac.wgmma.issue`."""
+    has the rows of both. factors: of A's rows and of B's columns, or none: each step takes the next one, two or four
+    of a row's, as the elements ask. They are handed on. What the other properties mean is said at `ac.wgmma.issue`."""
 
     name = "ac.tensor.fill"
     m = prop_def(IntAttr)

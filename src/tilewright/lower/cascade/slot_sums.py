@@ -259,13 +259,15 @@ class Issuer:
         """A slot's factors, on their way to columns of their own: those behind the factors before them."""
         ring, slots = self.rings[load], [each.decision for each in self.rings.values()]
         before = slots[: slots.index(ring.decision)]
+        rows, cells = IntAttr(ring.decision.rows), IntAttr(ring.decision.factor_cells)
         op = TensorFactorsOp.create(
             operands=[self.sums.memory, ring.wait(build, cursor, "full"), ring.buffer],
             properties={
                 "column": IntAttr(sum(each.factor_columns for each in before)),
-                "rows": IntAttr(ring.decision.rows),
+                "rows": rows,
+                "cells": cells,
             },
-            result_types=[TensorFactorsType(ring.name, IntAttr(ring.decision.rows), StringAttr(ring.decision.element))],
+            result_types=[TensorFactorsType(ring.name, rows, cells, StringAttr(ring.decision.element))],
         )
         return build.value(op)
 

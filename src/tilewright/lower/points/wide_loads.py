@@ -131,6 +131,9 @@ def widened(text: Text, element: str, words: list[str]) -> list[str]:
             return result
         case "i8":
             return [value for word in words for value in int8.widen_bytes(text, word)]
+        case "ue4m3":
+            positive = [text.into("b32", "and.b32", word, 0x7F7F_7F7F) for word in words]
+            return [value for word in positive for value in widen_bytes(text, "f8e4m3", word)]
         case "ue8m0":
             return [value for word in words for value in ue8m0.widen_bytes(text, word)]
         case "f8e4m3" | "f8e5m2":

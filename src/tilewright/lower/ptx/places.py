@@ -94,10 +94,10 @@ class SlotPlace:
 
 @dataclass(frozen=True, slots=True)
 class FactorsPlace:
-    """Factors of a held slot in tensor memory: the address of their first column."""
+    """Factors of a held slot in tensor memory: addresses of the first column of each of a row's cells."""
 
     slot: SlotPlace
-    column: str
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,8 @@ def widen(text: Text, element: str, narrow: str) -> str:
         return float8.widen_pair(text, element, narrow)[0]
     if element == "i8":
         return int8.widen(text, narrow)
+    if element == "ue4m3":
+        return float8.widen_pair(text, "f8e4m3", text.into("b16", "and.b16", narrow, 0x7F7F))[0]
     if element == "ue8m0":
         return ue8m0.widen(text, narrow)
     if element == "f16":

@@ -79,11 +79,16 @@ _KINDS: dict[str, tuple[Kind, OperandElement, int]] = {
     "f8e5m2": ("f8f6f4", "e5m2", 32),
 }
 """By element: the kind, what that calls it, and how many of the contracted axis one tcgen05.mma takes."""
-_SCALED_KINDS: dict[tuple[str, str], tuple[Kind, OperandElement, int, ScaleElement, str]] = {
-    ("f8e4m3", "ue8m0"): ("mxf8f6f4", "e4m3", 32, "ue8m0", ".block_scale.scale_vec::1X"),
-    ("f8e5m2", "ue8m0"): ("mxf8f6f4", "e5m2", 32, "ue8m0", ".block_scale.scale_vec::1X"),
+_SCALED_KINDS: dict[tuple[str, str], tuple[Kind, OperandElement, int, ScaleElement, int]] = {
+    ("f8e4m3", "ue8m0"): ("mxf8f6f4", "e4m3", 32, "ue8m0", 1),
+    ("f8e5m2", "ue8m0"): ("mxf8f6f4", "e5m2", 32, "ue8m0", 1),
+    ("f4e2m1x2", "ue8m0"): ("mxf4", "e2m1", 64, "ue8m0", 2),
+    ("f4e2m1x2", "ue4m3"): ("mxf4nvf4", "e2m1", 64, "ue4m3", 4),
 }
-"""The same by elements and factors of blocks, with what the kind calls these, and the modifiers."""
+"""The same by elements and factors of blocks, with what the kind calls these, and how many of a row one tcgen05.mma
+takes."""
+CELL_FACTORS = 4
+"""Of a row, in a cell."""
 _STEP_COLUMNS = 8
 """Of A in tensor memory, what one tcgen05.mma takes."""
 LOAD_COLUMNS, LOAD_REGISTERS, _LOAD_MOST = 8, 4, 16
@@ -281,20 +286,20 @@ def instruction(op: _Product, a_major: str) -> int:
 
 def scaled_instructions(op: TensorFillOp) -> list[int]:
     """Of each step of a product with factors of blocks, which takes one of each row's."""
-    kind, element, depth, scale, _ = _scaled_kind(op)
+    kind, element, depth, scale, taken = scaled_kind(op)
     majors = _major(op.a_major.data), _major(op.b_major.data)
     return [
         encode_instruction(
             InstructionDescriptor(
                 kind, op.m.data, op.n.data, depth, "f32", element, element, a_major=majors[0], b_major=majors[1],
-                scale=scale, scale_a_id=step, scale_b_id=step,
+                scale=scale, scale_a_id=taken * step % CELL_FACTORS, scale_b_id=taken * step % CELL_FACTORS,
             )
         )
         for step in range(op.steps.data)
     ]  # fmt: skip
 
 
-def _scaled_kind(op: TensorFillOp) -> tuple[Kind, OperandElement, int, ScaleElement, str]:
+def scaled_kind(op: TensorFillOp) -> tuple[Kind, OperandElement, int, ScaleElement, int]:
     factors = op.factors[0].type
     assert isinstance(factors, TensorFactorsType)
     return _SCALED_KINDS[op.element.data, factors.element.data]
@@ -339,10 +344,10 @@ def multiply(
     instructions: Sequence[int],
     columns: str,
     overwrites: bool,
-    factors: Sequence[str] = (),
+    factors: Sequence[Sequence[str]] = (),
 ) -> None:
     """operands: A of each step, a descriptor or an address; instructions: descriptors of each step, or of all; columns:
-    address of those among which the accumulator is; factors: of blocks, addresses."""
+    address of those among which the accumulator is; factors: of blocks, addresses for each step."""
     text, b = lowering.text, lowering.place(op.b)
     assert isinstance(b, BufferPlace)
     slot: SlotPlace = slot_of(lowering, op.phase)
@@ -351,15 +356,17 @@ def multiply(
     assert_columns(lowering, memory_of(lowering, op.memory), sums, op.n.data)
     kinds = [text.into("b32", "mov.b32", each) for each in instructions] * (len(operands) // len(instructions))
     group = 2 if isinstance(op, TensorFillOp) and is_set(op.pair) else 1
-    name, scaled = _KINDS[op.element.data][0], ""
     if factors and isinstance(op, TensorFillOp):
-        name, *_, scaled = _scaled_kind(op)
+        name, *_, taken = scaled_kind(op)
+        name = f"{name}.block_scale.scale_vec::{taken}X"
+    else:
+        name = _KINDS[op.element.data][0]
     advances = integers(op.b_step_bytes)
     for step, operand in enumerate(operands):
         descriptor = offset_descriptor(text, base, advances[step])
         scale = scale_predicate(text, overwrite=overwrites and step == 0)
-        opcode = f"tcgen05.mma.cta_group::{group}.kind::{name}{scaled}"
-        given = [f"[{sums}]", operand, descriptor, kinds[step], *factors, scale]
+        opcode = f"tcgen05.mma.cta_group::{group}.kind::{name}"
+        given = [f"[{sums}]", operand, descriptor, kinds[step], *(factors[step] if factors else ()), scale]
         text.emit(opcode, *given, guard=_first_thread(lowering))
     lowering.places[op.reading] = slot
 

@@ -94,7 +94,7 @@ from tilewright.synth.cascade.tensor_columns import (
     summed_columns,
     tensor_placement,
 )
-from tilewright.synth.cascade.tensor_factors import factor_words, loads_of_factors, scaling_remedy
+from tilewright.synth.cascade.tensor_factors import factor_words, loads_of_factors, refuse_pairs, scaling_remedy
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.unmapped_slots import with_room
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
@@ -165,6 +165,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     axes = cascade_axes(program)
     check_values(program, axes)
     check_stores(program, axes)
+    refuse_pairs(program, target, products_of(program))
     reasons: list[str] = []
     sums = slot_sums(program, target) or sum_in_registers(program, target, wanted, reasons)
     refuse_run_time_walk(program, axes, summed=bool(sums))

@@ -29,10 +29,20 @@ from tilewright.ir.cascade_facts import (
 )
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import parameter_name
-from tilewright.ir.tile.types import tensor_type
+from tilewright.ir.tile.operations import DotOp
+from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
+
+_ROWS = {
+    (Element.F8E4M3, Element.UE8M0): "f8_block",
+    (Element.F8E5M2, Element.UE8M0): "f8_block",
+    (Element.F4E2M1X2, Element.UE8M0): "f4_block",
+    (Element.F4E2M1X2, Element.UE4M3): "f4_fine_block",
+}
+"""By operands and factors, the target's row that says how many numbers share a factor."""
 
 
 def tensor_factors(product: Product, target: Target) -> BlockFactors | None:
@@ -40,10 +50,34 @@ def tensor_factors(product: Product, target: Target) -> BlockFactors | None:
     if not target.supports("block_scales"):
         return None
     found = block_factors(product)
-    if found is None or not product.element.is_float8 or product.widened:
+    if found is None or product.widened:
         return None
-    fits = found.element is Element.UE8M0 and found.block == target.limit("block_scales.f8_block")
-    return found if fits else None
+    row = _ROWS.get((product.element, found.element))
+    return found if row and found.block * _numbers(product.element) == target.limit(f"block_scales.{row}") else None
+
+
+def _numbers(element: Element) -> int:
+    """In an element."""
+    return 2 if element.is_pair else 1
+
+
+def refuse_pairs(program: tile.ProgramOp, target: Target, products: Sequence[Product] = ()) -> None:
+    """Raise TilewrightError at the author's line for a product of 4-bit numbers that no tensor core takes: of any on a
+    target that has no factors, else of the walk's products."""
+    what = f"a product of {Element.F4E2M1X2.value}"
+    if not target.supports("block_scales"):
+        for op in program.walk():
+            if isinstance(op, DotOp | ContractOp) and value_type(op.left).element_kind.is_pair:
+                remedy = "give operands of f8e4m3, which has all of these numbers"
+                refuse_at(op, f"{what}, which {target.name} does not multiply", remedy)
+        return
+    for each in products:
+        if each.element.is_pair and tensor_factors(each, target) is None:
+            numbers = _numbers(Element.F4E2M1X2)
+            coarse, fine = (target.limit(f"block_scales.{row}") // numbers for row in ("f4_block", "f4_fine_block"))
+            axis = each.op.axis.data
+            remedy = f"scale both operands by ue8m0 factors of {coarse} bytes along {axis}, or ue4m3 ones of {fine}"
+            refuse_at(each.op, f"{what} without factors of blocks that the tensor core takes", remedy)
 
 
 def loads_of_factors(program: tile.ProgramOp, products: Sequence[Product], target: Target) -> tuple[tile.LoadOp, ...]:
@@ -86,12 +120,13 @@ def factor_slot(
         )
     rows, together = extents
     apart = [each.stride for each in (found.outer, *found.further)]
-    if name in wanted.misaligned or any(each % together for each in apart):
+    piece = target.limit("block_scales.column_factors")
+    if name in wanted.misaligned or any(each % piece for each in apart):
         crooked = "begins" if name in wanted.misaligned else f"has rows of {found.inner.extent} factors, which begin"
         refuse_map(
-            load, name, f"{name} {crooked} at no multiple of {together} bytes, of which threads copy each {together}",
-            f"pad each row to a multiple of {together} factors, so that {axes.streamed} is one of "
-            f"{together * target.limit('block_scales.f8_block')}",
+            load, name, f"{name} {crooked} at no multiple of {piece} bytes, of which threads copy each {piece}",
+            f"pad each row to a multiple of {piece} factors, so that {axes.streamed} is one of "
+            f"{piece * block_size(blocks)}",
         )  # fmt: skip
     unit = target.limit("block_scales.copied_rows")
     whole = -(-rows // unit) * unit
@@ -100,7 +135,7 @@ def factor_slot(
         axis_of(found.outer.where), tuple(axis_of(each.where) for each in found.further), together, whole, count, 0,
         (found.inner.extent, found.outer.extent, *(each.extent for each in found.further)),
         tuple(each.stride for each in (found.outer, *found.further)),
-        (together, whole, *([1] * len(found.further))), swizzle="none", l2_promotion="none", piece_bytes=together,
+        (together, whole, *([1] * len(found.further))), swizzle="none", l2_promotion="none", piece_bytes=piece,
         factors=1,
     )  # fmt: skip
 

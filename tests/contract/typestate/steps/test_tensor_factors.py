@@ -58,7 +58,7 @@ def edited(old: str, new: str, name: str, number: int = 0) -> str:
         ("column = 16, rows = 128", "column = 8, rows = 128", 1, "TC002"),  # those of the other ring's slots
         ("column = 16, rows = 128", "column = 24, rows = 128", 1, "TC002"),  # past the end
         ("column = 0, rows = 128", "column = 0, rows = 64", 0, "TC002"),  # half of what is copied at once
-        ("column = 0, rows = 128", "column = 0, rows = 256", 0, "WG006"),  # beyond the slot
+        ("cells = 1", "cells = 2", 0, "WG006"),  # beyond the slot
     ],
 )
 def test_columns_and_rows(old: str, new: str, number: int, code: str) -> None:

@@ -11,7 +11,7 @@ proxy. A wgmma of a slot whose bytes it reads must follow a proxy fence of the s
 wait: the wait makes the copies known to the thread that fences (PTX ISA 8.9.5: a proxy fence along the causality path).
 So must a tcgen05.cp, by the one thread that issues it.
 
-Factors of blocks are rows of one piece each, of which every 128 fill 512 bytes in an order of their own.
+Factors of blocks are rows of a piece for each four, which fill the slot in an order of their own.
 
 Alignment: cp.async takes source and destination at multiples of the piece. Coefficients and constants of the coordinate
 along the contiguous dimension, and the strides of all others, must be multiples; that the array itself begins at one is
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from tilewright.base.element import Element, parse_element
+from tilewright.base.element import parse_element
 from tilewright.contract.typestate.places.footprint import merged, overlap
 from tilewright.contract.typestate.program import (
     SWIZZLE_PERIOD_BYTES,
@@ -127,10 +127,11 @@ def _place(walk: RoleWalk, op: AsyncCopyIssueOp, filling: Filling, buffer: Buffe
     inner, rows = integers(op.box)
     span, period = SWIZZLE_SPAN_BYTES[_SWIZZLE], SWIZZLE_PERIOD_BYTES[_SWIZZLE]
     if is_set(op.factors):
-        span, period, unit = op.piece_bytes.data, 1, walk.kernel.facts.limit("block_scales.copied_rows")
-        four = walk.kernel.facts.limit("block_scales.column_factors")
-        if buffer.swizzle != "none" or (inner, element) != (four, Element.UE8M0) or span != four or rows % unit:
-            walk.findings.doubt(f"{rows} rows of {inner} factors of {buffer.element} in pieces of {span} bytes", op)
+        span, period, unit = inner, 1, walk.kernel.facts.limit("block_scales.copied_rows")
+        four, pieces = walk.kernel.facts.limit("block_scales.column_factors"), op.piece_bytes.data
+        known = element is not None and element.is_factor and buffer.swizzle == "none"
+        if not known or inner < four or inner % four or pieces != four or rows % unit:
+            walk.findings.doubt(f"{rows} rows of {inner} factors of {buffer.element} in pieces of {pieces} bytes", op)
             return
     elif buffer.swizzle != _SWIZZLE or element is None or inner * element.bytes != span or rows < 1:
         walk.findings.doubt(f"{rows} rows of {inner} elements under swizzle {buffer.swizzle}", op)

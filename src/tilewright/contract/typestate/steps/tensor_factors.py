@@ -8,7 +8,7 @@ these in order, so that nothing is waited for in between. What has to hold:
   ring's factors. They are overwritten when the slot is full anew, hence after its release, which takes the factors from
   the last product that had them, and is a commit that covers it. So no product reads columns that a later copy writes,
   though the tensor core does not order a copy behind a product (TC113).
-- A product has the factors of all its rows and of all its columns, in as many steps as a cell has factors.
+- A product has the factors of all its rows and of all its columns, for all of its steps.
 
 Not handled: pairs of CTAs (doubts). Source: PTX ISA, tcgen05: Block scaling, Scale factor layouts; tcgen05.cp.
 Checked by: tests/contract/typestate/steps/test_tensor_factors.py.
@@ -25,8 +25,17 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.tensor_memory import TensorFactorsOp, TensorFillOp
 
-_ELEMENTS = {"ue8m0": ("f8e4m3", "f8e5m2")}
-"""By factors, the elements that a product scales by one in each step (PTX ISA, kind::mxf8f6f4)."""
+_TAKEN = {
+    ("f8e4m3", "ue8m0"): 1,
+    ("f8e5m2", "ue8m0"): 1,
+    ("f4e2m1x2", "ue8m0"): 2,
+    ("f4e2m1x2", "ue4m3"): 4,
+}
+"""By elements and factors, how many of a row's one step takes (PTX ISA, scale_vec of kind::mxf8f6f4, ::mxf4, and
+::mxf4nvf4)."""
+PAIR = "f4e2m1x2"
+"""Elements that no product multiplies as they are."""
+_FACTORS = frozenset(factors for _, factors in _TAKEN)
 
 
 def copy_factors(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory | None) -> None:
@@ -38,8 +47,8 @@ def copy_factors(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory | Non
         walk.give(op, op.result, None)
         return
     unit = facts.limit("block_scales.copied_rows")
-    if rows < unit or rows % unit:
-        walk.report("TC002", op, f"copies factors of {rows} rows, and tcgen05.cp takes {unit} at a time")
+    if rows < unit or rows % unit or op.cells.data < 1:
+        walk.report("TC002", op, f"copies {op.cells.data} cells of {rows} rows, and tcgen05.cp takes {unit} at a time")
         walk.give(op, op.result, None)
         return
     if memory is not None:
@@ -55,20 +64,20 @@ def copy_factors(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory | Non
         walk.report(
             "MB007", op, f"reads buffer {buffer.name} of {buffer.ring or 'no ring'} on a slot of ring {slot.ring}"
         )
-    size = rows * facts.limit("block_scales.column_factors")
+    size = rows * op.cells.data * facts.limit("block_scales.column_factors")
     if size > buffer.slot_bytes:
         walk.report(
             "WG006", op, f"reads bytes 0 to {size} of a slot of {buffer.slot_bytes} in buffer {buffer.name}",
             against=buffer.op,
         )  # fmt: skip
     step = facts.limit("shared_descriptor.offset_multiple_bytes")
-    if buffer.swizzle != "none" or buffer.element not in _ELEMENTS:
+    if buffer.swizzle != "none" or buffer.element not in _FACTORS:
         walk.findings.doubt(f"factors of {buffer.element} under swizzle {buffer.swizzle}", op)
     elif buffer.address % step or buffer.slot_bytes % step:
         walk.report("AL002", op, f"factors begin off multiples of {step} bytes")
     if walk.recording:
         walk.summary.reads.append(ReadSite(op, slot.ring, buffer.name, ((0, size),), not slot.fenced))
-    walk.give(op, op.result, TensorFactors(slot.ring, slot.position, rows, buffer.element))
+    walk.give(op, op.result, TensorFactors(slot.ring, slot.position, rows, op.cells.data, buffer.element))
 
 
 def _columns(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory) -> tuple[int, int]:
@@ -76,7 +85,8 @@ def _columns(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory) -> tuple
     ring = op.result.type.ring.data
     stages = walk.kernel.rings[ring].stages if ring in walk.kernel.rings else 1
     begin = memory.first_factor + op.column.data
-    return begin, begin + stages * op.rows.data // walk.kernel.facts.limit("block_scales.column_rows")
+    of_cell = op.rows.data // walk.kernel.facts.limit("block_scales.column_rows")
+    return begin, begin + stages * op.cells.data * of_cell
 
 
 def _check_columns(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory) -> None:
@@ -89,7 +99,8 @@ def _check_columns(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory) ->
     for other in walk.kernel.operations.of(TensorFactorsOp):
         same = other.buffer is op.buffer
         first, last = _columns(walk, other, memory)
-        if same and (other.column.data, other.rows.data) != (op.column.data, op.rows.data):
+        shown, own = ((each.column.data, each.rows.data, each.cells.data) for each in (other, op))
+        if same and shown != own:
             walk.report("TC002", op, "copies the same factors to other columns than before", against=other)
         elif not same and first < end and begin < last:
             walk.report("TC002", op, f"columns {begin} to {end - 1} for factors, which others have too", against=other)
@@ -101,9 +112,6 @@ def take_factors(walk: RoleWalk, op: TensorFillOp, factors: Sequence[Token | Non
         walk.findings.doubt(f"takes factors of {len(factors)} operands", op)
         factors = ()
     facts = walk.kernel.facts
-    most = facts.limit("block_scales.column_factors") if factors else 0
-    if factors and op.steps.data > most:
-        walk.report("TC002", op, f"{op.steps.data} steps with factors of {most}")
     if factors and op.m.data != facts.limit("block_scales.rows"):
         walk.report("TC002", op, f"no tcgen05.mma with factors has {op.m.data} rows")
     if factors and is_set(op.pair):
@@ -117,8 +125,14 @@ def take_factors(walk: RoleWalk, op: TensorFillOp, factors: Sequence[Token | Non
             continue
         if token.rows < extent:
             walk.report("TC002", op, f"takes factors of {token.rows} rows for {extent}")
-        if op.element.data not in _ELEMENTS.get(token.element, ()):
+        taken, there = _TAKEN.get((op.element.data, token.element), 0), token.cells
+        there *= facts.limit("block_scales.column_factors")
+        if not taken:
             walk.report("TC002", op, f"no tcgen05.mma scales {op.element.data} by {token.element}")
+        elif op.steps.data * taken > there:
+            walk.report("TC002", op, f"{op.steps.data} steps take {taken} factors of a row each, of {there}")
         walk.give(op, result, token)
+    if not factors and op.element.data == PAIR:
+        walk.report("TC002", op, f"no tcgen05.mma multiplies {PAIR} without factors of blocks")
     for result in op.handed_on[len(factors) :]:
         walk.give(op, result, None)

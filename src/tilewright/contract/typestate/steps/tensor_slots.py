@@ -27,7 +27,7 @@ from tilewright.contract.typestate.pairs import PAIR_CTAS
 from tilewright.contract.typestate.places.footprint import merged
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.tensor_core import read_operand
-from tilewright.contract.typestate.steps.tensor_factors import copy_factors, take_factors
+from tilewright.contract.typestate.steps.tensor_factors import PAIR, copy_factors, take_factors
 from tilewright.contract.typestate.steps.tensor_memory import ELEMENTS, MAJORS, columns_step, memory_of, reading_of
 from tilewright.contract.typestate.summary import FillSite, ReadSite
 from tilewright.contract.typestate.token import Reading, Slot, TensorFilling, Token, Values, describe
@@ -107,7 +107,9 @@ def _fill(walk: RoleWalk, op: TensorFillOp) -> None:
     a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
     if not {op.a_major.data, op.b_major.data} <= set(MAJORS) or not len(a_steps) == len(b_steps) == op.steps.data >= 1:
         walk.findings.doubt(f"{op.steps.data} steps with {len(a_steps)} and {len(b_steps)} advances", op)
-    elif op.element.data in ELEMENTS:
+    elif op.element.data == PAIR and {op.a_major.data, op.b_major.data} != {"K"}:
+        walk.report("TC002", op, f"no tcgen05.mma takes {PAIR} along rows")
+    elif op.element.data in (*ELEMENTS, PAIR):
         a, b = walk.buffer_of(op, op.a), walk.buffer_of(op, op.b)
         if a is not None:
             shape = (op.a_major.data, m // ctas, op.a_leading_bytes.data, op.a_stride_bytes.data)
@@ -150,7 +152,7 @@ def _shape(walk: RoleWalk, op: TensorFillOp, memory: TensorMemory) -> None:
     rows = memory.units * facts.limit("product.rows") * (PAIR_CTAS if pair else 1)
     step = facts.limit("tcgen05.n_step_two_ctas") if pair else columns_step(facts, m, element, op.b_major.data)
     most, known = facts.limit("product.columns_max"), facts.limits(f"tcgen05.m_{'two_ctas' if pair else 'one_cta'}")
-    if m not in known or not step <= n <= most or n % step or element not in ELEMENTS:
+    if m not in known or not step <= n <= most or n % step or element not in (*ELEMENTS, PAIR):
         walk.report("TC002", op, f"no tcgen05.mma computes {m} x {n} of {element}")
     elif pair and memory.units * facts.limit("product.rows") != facts.limit("tensor_memory.lanes"):
         # Of fewer rows, lanes hold a part of the columns each.
