@@ -223,6 +223,7 @@ Place = (
     | GlobalPlace
     | CursorPlace
     | SlotPlace
+    | FactorsPlace
     | IndexPlace
     | AccumulatorPlace
     | LoadedFragmentPlace

@@ -51,7 +51,8 @@ def take_factors(lowering: Lowering, op: TensorFillOp) -> list[list[str]]:
     """The addresses of a product's factors, by step, which it hands on."""
     if not op.factors:
         return []
-    taken, found = scaled_kind(op)[-1], [list[str]() for _ in range(op.steps.data)]
+    *_, taken = scaled_kind(op)
+    found = [list[str]() for _ in range(op.steps.data)]
     for factors, handed_on in zip(op.factors, op.handed_on, strict=True):
         place = lowering.place(factors)
         assert isinstance(place, FactorsPlace)
