@@ -46,11 +46,13 @@ from tilewright.cli.arrays import random_inputs
 from tilewright.cli.run_command import relative_errors
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.reproof.drawn_numbers import misnumbered_results
+from tilewright.driver.reproof.program_sums import program_sums
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.run.run import run_on_machine
 from tilewright.driver.views.portability import portability
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
+from tilewright.ir.tile import operations as tile
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
 
@@ -83,6 +85,14 @@ def test_the_tensor_core_takes_factors(kernel: Kernel, dims: Mapping[str, int], 
     made = compile_kernel(kernel, target=TARGET, dims=dims, dtype=narrow(kernel, element), wanted=wanted)
     assert isinstance(made.text_proof, Proven) and made.assembly is not None and made.assembly.spill_bytes == 0
     assert MULTIPLY in made.ptx and "tcgen05.cp.cta_group::1.32x128b.warpx4" in made.ptx
+    check_numbers(made)
+
+
+def test_rows_of_factors_that_are_padded() -> None:
+    """Then the contracted axis may end anywhere, in a block too."""
+    dims, strides = {"M": 130, "N": 40, "K": 176}, {"s": (8, 1), "t": (12, 1)}
+    made = compile_kernel(scaled, target=TARGET, dims=dims, dtype=narrow(scaled), strides=strides)
+    assert isinstance(made.text_proof, Proven) and MULTIPLY in made.ptx
     check_numbers(made)
 
 
@@ -329,6 +339,20 @@ OF_FOUR_BITS: dict[str, tuple[str, str, int]] = {
     "pieces of a row change places": (r"(mad\.lo\.u32 %r\d+, %r\d+), 512, (%r\d+;\n\tadd)", r"\1, 516, \2", 0),
     "a row's second four are its first": (r"(mad\.lo\.s32 %r\d+, %r\d+), 4,", r"\1, 0,", 0),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", [of_four_bits, of_fine_blocks])
+def test_operands_of_four_bits_are_followed(kernel: Kernel) -> None:
+    """By the events of a run, without its numbers: a step multiplies A of the step behind."""
+    made = small_of_four_bits(kernel)
+    (program,) = [op for op in made.tile.ops if isinstance(op, tile.ProgramOp)]
+    sums = program_sums(program, {})
+    assert sums is not None
+    for old, new in ((r"(add\.s64 %rd\d+, %rd\d+), 2;", r"\1, 4;"), ("", "")):
+        text = replaced(made.ptx, old, new, 0) if old else made.ptx
+        found = replay_plan(read(text, "edited.ptx"), made.plan, dict(made.claims), (0,), sums=sums)
+        assert isinstance(found, Refuted if old else Proven), found
+        assert not isinstance(found, Refuted) or {each.code for each in found.findings} <= {"UM104", "UM105"}
 
 
 @pytest.mark.sample(3)

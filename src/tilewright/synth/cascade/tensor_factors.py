@@ -125,8 +125,8 @@ def factor_slot(
         crooked = "begins" if name in wanted.misaligned else f"has rows of {found.inner.extent} factors, which begin"
         refuse_map(
             load, name, f"{name} {crooked} at no multiple of {piece} bytes, of which threads copy each {piece}",
-            f"pad each row to a multiple of {piece} factors, so that {axes.streamed} is one of "
-            f"{piece * block_size(blocks)}",
+            f"give it rows that begin at multiples of {piece} factors, as padded ones do, or an axis of a multiple of "
+            f"{piece * block_size(blocks)} elements",
         )  # fmt: skip
     unit = target.limit("block_scales.copied_rows")
     whole = -(-rows // unit) * unit
