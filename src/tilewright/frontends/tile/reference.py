@@ -348,6 +348,8 @@ class _Evaluator:
                 ]
                 if array.dtype == DTYPES[Element.S32]:
                     array = array.astype(np.float32)
+                if tensor_type(op.tensor).element_kind is Element.UE4M3:
+                    array = np.abs(array.astype(np.float32))  # it has no sign
                 self.values[op.result] = array.astype(self.held_in(value_type(op.result).element_kind))
             case WalkedBlockOp():
                 named, blocks = axes_of(op.operand), op.axis.data
