@@ -48,6 +48,8 @@ _NUMPY_TYPES: dict[Element, np.dtype[Any]] = {
     Element.F4E2M1X2: np.dtype(np.uint8),
 }
 
+CARRIERS = {Element.UE4M3: Element.F8E4M3, Element.F4E2M1X2: Element.U8}
+"""What an array has in the place of elements that NumPy has no name for."""
 _FOUR_BITS = np.dtype(ml_dtypes.float4_e2m1fn)
 """What NumPy has a byte for each of."""
 

@@ -16,12 +16,12 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer, LaunchPlan
 from tilewright.base.run_time import extents_of, plan_at
 from tilewright.runtime import device as gpu
 from tilewright.runtime.arrays import (
+    CARRIERS,
     ArrayView,
     contiguous_strides,
     current_stream,
@@ -137,16 +137,12 @@ class Program:
         return empty_like_device(views[0], buffer.shape, buffer.element)
 
 
-_CARRIERS = {Element.UE4M3: Element.F8E4M3, Element.F4E2M1X2: Element.U8}
-"""What arrays have in the place of elements that NumPy has no name for."""
-
-
 def require_match(view: ArrayView, buffer: Buffer) -> None:
     """Raises TilewrightError unless the array is what the buffer was compiled for.
 
     Strides matter on the GPU alone (CPU arrays are copied into the layout asked for), and not along extents of one.
     """
-    if view.element not in (buffer.element, _CARRIERS.get(buffer.element)):
+    if view.element not in (buffer.element, CARRIERS.get(buffer.element)):
         raise TilewrightError(
             f"{buffer.name} has elements {view.element.value}; the program was compiled for {buffer.element.value}",
             remedy="convert the array, or compile for its type",

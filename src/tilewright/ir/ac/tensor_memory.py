@@ -50,8 +50,6 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.irdl import (
-    AnyOf,
-    base,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -349,7 +347,12 @@ class TensorReleaseOp(AcOperation):
 
     name = "ac.tensor.release"
     pair = opt_prop_def(IntAttr)
-    reading = operand_def(AnyOf((base(ReadingType), base(TensorFactorsType))))
+    reading = operand_def()
+
+    def verify_(self) -> None:
+        if not isinstance(self.reading.type, ReadingType | TensorFactorsType):
+            kinds = f"{ReadingType.name} or {TensorFactorsType.name}"
+            raise VerifyException(f"{self.reading.type}, which is released, should be of base attribute {kinds}")
 
 
 @irdl_op_definition
