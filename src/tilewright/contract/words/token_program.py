@@ -351,7 +351,7 @@ class TokenProgram:
 
     def multiply_into(self, op: TensorFillOp) -> Multiply:
         slots = self.number(op.phase), self.number(op.reading), self.number(op.a_phase), self.number(op.a_reading)
-        passed = zip(self._numbers(op.factors), self._numbers(op.handed_on), strict=False)
+        passed = zip(self._numbers(op.factors), self._numbers(op.kept), strict=False)
         return Multiply(op, *slots, self.number(op.into), self.number(op.filling), is_set(op.pair), tuple(passed))
 
     def copy_factors(self, op: TensorFactorsOp) -> Multiply:

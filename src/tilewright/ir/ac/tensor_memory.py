@@ -19,7 +19,7 @@ waits for is signalled to the first CTA, by both (`leader` of what signals); wha
 
 - `!ac.tensor_memory<columns, units>`: the block, and the barriers. Declared once, used by name.
 - `!ac.tensor_filling<ring>`: a slot of the ring that products fill. Linear.
-- `!ac.tensor_factors<ring, rows, cells, element>`: factors of blocks that are on their way from a slot to columns of
+- `!ac.factors<ring, rows, cells, element>`: factors of blocks that are on their way from a slot to columns of
   tensor memory, of so many rows and cells of four each. Linear: products take them and hand them on, until the slot
   is released.
 - `!ac.tensor_inflight<m, n, column>`: an accumulator that the tensor core owns, from a column of the unit's part on.
@@ -123,7 +123,7 @@ class TensorFillingType(PlainParameters, TypeAttribute):
 
 @irdl_attr_definition
 class TensorFactorsType(PlainParameters, TypeAttribute):
-    name = "ac.tensor_factors"
+    name = "ac.factors"
     ring: StringAttr
     rows: IntAttr
     cells: IntAttr
@@ -481,7 +481,7 @@ class TensorFillOp(AcOperation):
     filling = result_def(TensorFillingType)
     a_reading = result_def(ReadingType)
     reading = result_def(ReadingType)
-    handed_on = var_result_def(TensorFactorsType)
+    kept = var_result_def(TensorFactorsType)
 
     @classmethod
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
@@ -491,7 +491,7 @@ class TensorFillOp(AcOperation):
         for operand, result in (("a_phase", "a_reading"), ("phase", "reading")):
             kinds = (*types_of(PhaseType, operands, operand), *types_of(ReadingType, operands, operand))
             found |= {result: ReadingType(kinds[0].ring)} if kinds else {}
-        return found
+        return found | {"kept": ArrayAttr(types_of(TensorFactorsType, operands, "factors"))}
 
 
 @irdl_op_definition

@@ -53,10 +53,10 @@ def take_factors(lowering: Lowering, op: TensorFillOp) -> list[list[str]]:
         return []
     *_, taken = scaled_kind(op)
     found = [list[str]() for _ in range(op.steps.data)]
-    for factors, handed_on in zip(op.factors, op.handed_on, strict=True):
+    for factors, kept in zip(op.factors, op.kept, strict=True):
         place = lowering.place(factors)
         assert isinstance(place, FactorsPlace)
-        lowering.places[handed_on] = place
+        lowering.places[kept] = place
         for step, addresses in enumerate(found):
             addresses.append(f"[{place.columns[taken * step // CELL_FACTORS]}]")
     return found

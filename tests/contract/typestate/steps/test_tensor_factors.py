@@ -77,7 +77,7 @@ def test_factors_that_threads_wrote_are_fenced() -> None:
 
 def test_factors_are_used_and_released_once() -> None:
     text = lowered(scaled)
-    released = [line for line in text.splitlines() if "ac.tensor.release" in line and "handed_on" in line]
+    released = [line for line in text.splitlines() if "ac.tensor.release" in line and "kept" in line]
     assert len(released) == 4
     lost = verdict(text.replace(released[0] + "\n", "", 1))
     assert isinstance(lost, Refuted) and "LV001" in {each.code for each in lost.findings}, lost

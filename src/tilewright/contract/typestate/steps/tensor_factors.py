@@ -108,7 +108,7 @@ def _check_columns(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory) ->
 
 def take_factors(walk: RoleWalk, op: TensorFillOp, factors: Sequence[Token | None]) -> None:
     """A product takes those of its rows and of its columns, and hands them on."""
-    if len(factors) not in (0, 2) or len(op.handed_on) != len(factors):
+    if len(factors) not in (0, 2) or len(op.kept) != len(factors):
         walk.findings.doubt(f"takes factors of {len(factors)} operands", op)
         factors = ()
     facts = walk.kernel.facts
@@ -117,7 +117,7 @@ def take_factors(walk: RoleWalk, op: TensorFillOp, factors: Sequence[Token | Non
     if factors and is_set(op.pair):
         walk.findings.doubt("takes factors in a pair of CTAs", op)
     needed = (op.m.data, op.n.data)
-    for token, result, extent in zip(factors, op.handed_on, needed, strict=False):
+    for token, result, extent in zip(factors, op.kept, needed, strict=False):
         if not isinstance(token, TensorFactors):
             if token is not None:
                 walk.report("LV008", op, f"{op.name} cannot take {describe(token)} for factors")
@@ -134,5 +134,5 @@ def take_factors(walk: RoleWalk, op: TensorFillOp, factors: Sequence[Token | Non
         walk.give(op, result, token)
     if not factors and op.element.data == PAIR:
         walk.report("TC002", op, f"no tcgen05.mma multiplies {PAIR} without factors of blocks")
-    for result in op.handed_on[len(factors) :]:
+    for result in op.kept[len(factors) :]:
         walk.give(op, result, None)
