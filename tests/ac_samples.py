@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation
 import tilewright.frontends.tile.language as tw
 from tests.contract.gemm_program import gemm
 from tests.docs.pages import ROOT
+from tests.end_to_end.factor_programs import of_four_bits
 from tests.fragment_kernels import Shape, kernel_text, multiply
 from tests.lower import cascade_programs
 from tilewright.driver.compile.compile import aligned, elements_of
@@ -189,6 +190,7 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         matmul_kernel,
         {"dims": {"M": 512, "N": 520, "K": 256}, "wanted": Wanted(tile=(128, 128)), "target": "sm_100a"},
     ),
+    "factors of blocks": (of_four_bits, {"dims": {"M": 256, "N": 72, "K": 640}, "target": "sm_100a"}),
     "walks that sum two products": (
         gated_kernel("silu"),
         {"dims": {"M": 256, "N": 264, "K": 256}, "wanted": Wanted(tile=(64, 64))},

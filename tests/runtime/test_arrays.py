@@ -17,6 +17,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.runtime import arrays
 from tilewright.runtime.arrays import (
+    CARRIERS,
     contiguous_strides,
     current_stream,
     empty_like_device,
@@ -42,15 +43,29 @@ class Exporter:
         return self.array.__dlpack__(**keywords)
 
 
-DLPACK_ELEMENTS = [element for element in Element if element is not Element.BF16 and not element.is_float8]
+DLPACK_ELEMENTS = [
+    element
+    for element in Element
+    if element is not Element.BF16 and not (element.is_float8 or element.is_factor or element.is_pair)
+]
 
 
 @pytest.mark.parametrize("element", list(Element))
 def test_every_element_of_numpy_is_known(element: Element) -> None:
     view = view_array(np.zeros((2, 3), numpy_dtype(element)))
-    assert (view.element, view.shape, view.strides) == (element, (2, 3), (3, 1))
+    assert (view.element, view.shape, view.strides) == (CARRIERS.get(element, element), (2, 3), (3, 1))
     assert (view.device, view.library, view.writable) == ("cpu", "numpy", True)
     assert numpy_dtype(element).itemsize == element.bytes
+
+
+def test_two_numbers_of_four_bits_make_a_byte() -> None:
+    array = np.array([[1.0, -6.0, 0.5, 0.0], [2.0, 3.0, -0.5, 4.0]]).astype(ml_dtypes.float4_e2m1fn)
+    for each, bits in ((array, [[0xF2, 0x01], [0x54, 0x69]]), (array[:, ::-1], [[0x10, 0x2F], [0x96, 0x45]])):
+        view = view_array(each)
+        assert (view.element, view.shape, view.strides) == (Element.F4E2M1X2, (2, 2), (2, 1))
+        assert view.numpy().tolist() == bits and not view.writable
+    with pytest.raises(TilewrightError, match="3 numbers of 4 bits in a row, of which two make a byte"):
+        view_array(array[:, :3])
 
 
 @st.composite

@@ -2,7 +2,10 @@
 
 Names follow the field (`bf16`, `f16`, `f32`, `u8`, ...). Widths are in bytes. `f8e4m3` is the format with no infinities
 and one NaN (OCP 8-bit floating point, E4M3; `float8_e4m3fn` in PyTorch and ml_dtypes), `f8e5m2` the one with IEEE's
-infinities and NaNs (E5M2). Sub-byte types are not handled.
+infinities and NaNs (E5M2), `ue8m0` a power of two, 2^-127 to 2^127, or NaN (OCP Microscaling Formats, E8M0;
+`float8_e8m0fnu`), by which blocks are scaled, and `ue4m3` an E4M3 without its sign, for the same. `f4e2m1x2` is a byte
+of two numbers of 4 bits (E2M1), the first in its low half (`float4_e2m1fn_x2` in PyTorch): an axis of it counts bytes.
+Other types of fewer bits are not handled.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ class Element(Enum):
     F64 = "f64"
     F8E4M3 = "f8e4m3"
     F8E5M2 = "f8e5m2"
+    UE8M0 = "ue8m0"
+    UE4M3 = "ue4m3"
+    F4E2M1X2 = "f4e2m1x2"
 
     @property
     def bytes(self) -> int:
@@ -40,6 +46,16 @@ class Element(Enum):
     def is_float8(self) -> bool:
         """Whether it is a float of 8 bits, which conversions saturate and the copy engine moves as bytes."""
         return self in (Element.F8E4M3, Element.F8E5M2)
+
+    @property
+    def is_factor(self) -> bool:
+        """Whether it holds factors of blocks alone: loads of it are float32, and nothing is rounded to it."""
+        return self in (Element.UE8M0, Element.UE4M3)
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it holds two numbers, which products alone take apart."""
+        return self is Element.F4E2M1X2
 
 
 _BYTES: dict[Element, int] = {
@@ -56,6 +72,9 @@ _BYTES: dict[Element, int] = {
     Element.F64: 8,
     Element.F8E4M3: 1,
     Element.F8E5M2: 1,
+    Element.UE8M0: 1,
+    Element.UE4M3: 1,
+    Element.F4E2M1X2: 1,
 }
 
 _ALIASES: dict[str, Element] = {
@@ -69,6 +88,8 @@ _ALIASES: dict[str, Element] = {
     "float64": Element.F64,
     "float8_e4m3fn": Element.F8E4M3,
     "float8_e5m2": Element.F8E5M2,
+    "float8_e8m0fnu": Element.UE8M0,
+    "float4_e2m1fn_x2": Element.F4E2M1X2,
     "fp64": Element.F64,
     "uint8": Element.U8,
     "int8": Element.S8,

@@ -19,15 +19,24 @@ from tilewright.runtime.arrays import numpy_dtype
 Array = npt.NDArray[Any]
 
 _NARROW_FLOATS = {
-    element: np.dtype(f"u{element.bytes}") for element in Element if element.is_float and element.bytes < 4
+    element: np.dtype(f"u{element.bytes}")
+    for element in Element
+    if (element.is_float or element.is_factor) and element.bytes < 4
 }
 """Floats that .npz files hold as unsigned integers of their width."""
 
 
 def random_inputs(buffers: Sequence[Buffer], seed: int) -> dict[str, Array]:
-    """Standard normal numbers, rounded to each buffer's element."""
+    """Standard normal numbers, rounded to each buffer's element; of factors, powers of two of such numbers."""
     random = np.random.default_rng(seed)
-    return {item.name: random.standard_normal(item.shape).astype(numpy_dtype(item.element)) for item in buffers}
+
+    def drawn(item: Buffer) -> Array:
+        if item.element.is_pair:
+            return random.integers(0, 256, item.shape, np.uint8)
+        numbers = random.standard_normal(item.shape)
+        return (np.exp2(numbers) if item.element.is_factor else numbers).astype(numpy_dtype(item.element))
+
+    return {item.name: drawn(item) for item in buffers}
 
 
 def read_inputs(path: str, buffers: Sequence[Buffer]) -> dict[str, Array]:

@@ -32,6 +32,10 @@ CHUNK_BYTES = 16
 """Of a row, that the swizzle moves as one."""
 SPAN_BYTES = 128
 """Of a row in shared memory: what the swizzle of every slot spans."""
+FACTOR_ROWS = 32
+"""Rows whose factors stand in one column of tensor memory, in as many lanes of each quarter."""
+CELL_FACTORS = 4
+"""Of a row, in a cell of tensor memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class SlotDecision:
     consumer makes an operand of it (`ir.ac.remade`), "" where the slot is multiplied as it is; remade_element: of that
     operand; remade_chunks: of 16 bytes, that it takes of each row. piece_bytes: 0 if the copy engine brings it, by the
     map; else threads copy it in pieces of so many bytes (`ir.ac.async_copy`), and the map only says where it lies.
+    factors: 1 if it holds factors of blocks, which go on to columns of tensor memory (`ac.tensor.factors`): `inner` is
+    then an axis of blocks, and rows are whole units of what one tcgen05.cp takes.
     """
 
     load: int
@@ -98,6 +104,7 @@ class SlotDecision:
     remade_element: str = ""
     remade_chunks: int = 0
     piece_bytes: int = 0
+    factors: int = 0
 
     @property
     def multiplied(self) -> SlotDecision:
@@ -148,7 +155,19 @@ class SlotDecision:
 
     @property
     def slot_bytes(self) -> int:
+        if self.factors:
+            return self.rows * self.inner_elements
         return self.spans * self.span_bytes
+
+    @property
+    def factor_columns(self) -> int:
+        """Of tensor memory, that its slots' factors take."""
+        return self.factors * self.slots * self.factor_cells * self.rows // FACTOR_ROWS
+
+    @property
+    def factor_cells(self) -> int:
+        """Of a row's factors, in each of which there are four."""
+        return self.inner_elements // CELL_FACTORS
 
     @property
     def lines_bytes(self) -> int:
@@ -247,7 +266,8 @@ class CascadeDecisions:
     of `ir.tile.order`. computed: 1 if the operand with the rows of a walk that only sums is computed in registers, slot
     by slot. asserts: 1 if the kernel asserts at run time what it does to tensor memory. sum_slots: of tensor memory,
     for what a role of its own issues: a walk's sums where walks only sum, else the products of an iteration that
-    `issued` names by number; then a slot has issued_columns columns, beside the consumers' parts."""
+    `issued` names by number; then a slot has issued_columns columns, beside the consumers' parts. factor_columns: the
+    last of tensor_columns, for factors of blocks."""
 
     row: str
     column: str
@@ -311,6 +331,7 @@ class CascadeDecisions:
     asserts: int = 0
     issued: tuple[int, ...] = ()
     issued_columns: int = 0
+    factor_columns: int = 0
 
     @property
     def sums_alone(self) -> bool:

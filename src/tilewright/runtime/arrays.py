@@ -42,7 +42,16 @@ _NUMPY_TYPES: dict[Element, np.dtype[Any]] = {
     Element.F64: np.dtype(np.float64),
     Element.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
     Element.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    Element.UE8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
+    # Of arrays these are what NumPy has for others: those above come first.
+    Element.UE4M3: np.dtype(ml_dtypes.float8_e4m3fn),
+    Element.F4E2M1X2: np.dtype(np.uint8),
 }
+
+CARRIERS = {Element.UE4M3: Element.F8E4M3, Element.F4E2M1X2: Element.U8}
+"""What an array has in the place of elements that NumPy has no name for."""
+_FOUR_BITS = np.dtype(ml_dtypes.float4_e2m1fn)
+"""What NumPy has a byte for each of."""
 
 # dlpack.h, DLDataTypeCode.
 _DL_CODES = {0: "int", 1: "uint", 2: "float", 3: "opaque handle", 4: "bfloat", 5: "complex", 6: "bool"}
@@ -60,6 +69,7 @@ _DL_ELEMENTS: dict[tuple[int, int], Element] = {
     (2, 64): Element.F64,
     (10, 8): Element.F8E4M3,
     (12, 8): Element.F8E5M2,
+    (14, 8): Element.UE8M0,
 }
 # dlpack.h, DLDeviceType: pinned host memory (3) is the host's, managed memory (13) the GPU's.
 _DL_DEVICES: dict[int, Literal["cpu", "cuda"]] = {1: "cpu", 2: "cuda", 3: "cpu", 13: "cuda"}
@@ -171,8 +181,12 @@ def view_array(array: object, *, name: str = "the array", stream: int | None = N
 
 
 def _view_numpy(array: npt.NDArray[Any], name: str) -> ArrayView:
+    if array.dtype == _FOUR_BITS:
+        array, element = _packed(array, name), Element.F4E2M1X2
+    else:
+        element = None
     dtype = array.dtype
-    element = next((element for element, known in _NUMPY_TYPES.items() if known == dtype), None)
+    element = element or next((element for element, known in _NUMPY_TYPES.items() if known == dtype), None)
     if element is None:
         if dtype.newbyteorder("=") in _NUMPY_TYPES.values():
             raise TilewrightError(
@@ -195,6 +209,19 @@ def _view_numpy(array: npt.NDArray[Any], name: str) -> ArrayView:
         library="numpy",
         owner=array,
     )
+
+
+def _packed(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
+    """Two numbers of 4 bits a byte, the first in its low half, as a copy that is not written to."""
+    if not array.ndim or array.shape[-1] % 2:
+        raise TilewrightError(
+            f"{name} has {array.shape[-1] if array.ndim else 1} numbers of 4 bits in a row, of which two make a byte",
+            remedy="pad each row to an even number",
+        )
+    bits = array.view(np.uint8) & np.uint8(15)
+    pairs = bits[..., ::2] | bits[..., 1::2] << np.uint8(4)
+    pairs.flags.writeable = False
+    return pairs
 
 
 def _view_torch(tensor: Any, torch: ModuleType) -> ArrayView | None:
@@ -221,7 +248,10 @@ def _view_torch(tensor: Any, torch: ModuleType) -> ArrayView | None:
 @cache
 def _torch_elements(torch: ModuleType) -> dict[object, Element]:
     named = {element: getattr(torch, dtype.name, None) for element, dtype in _NUMPY_TYPES.items()}
-    return {dtype: element for element, dtype in named.items() if dtype is not None}
+    # Of elements that have one type the first.
+    found = {dtype: element for element, dtype in reversed(named.items()) if dtype is not None}
+    pairs = getattr(torch, "float4_e2m1fn_x2", None)
+    return found | ({} if pairs is None else {pairs: Element.F4E2M1X2})
 
 
 def _view_dlpack(array: Any, name: str, stream: int | None) -> ArrayView:

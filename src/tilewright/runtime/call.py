@@ -21,6 +21,7 @@ from tilewright.base.plan import Buffer, LaunchPlan
 from tilewright.base.run_time import extents_of, plan_at
 from tilewright.runtime import device as gpu
 from tilewright.runtime.arrays import (
+    CARRIERS,
     ArrayView,
     contiguous_strides,
     current_stream,
@@ -141,7 +142,7 @@ def require_match(view: ArrayView, buffer: Buffer) -> None:
 
     Strides matter on the GPU alone (CPU arrays are copied into the layout asked for), and not along extents of one.
     """
-    if view.element is not buffer.element:
+    if view.element not in (buffer.element, CARRIERS.get(buffer.element)):
         raise TilewrightError(
             f"{buffer.name} has elements {view.element.value}; the program was compiled for {buffer.element.value}",
             remedy="convert the array, or compile for its type",

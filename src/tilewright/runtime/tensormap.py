@@ -33,6 +33,9 @@ _DATA_TYPES = {
     # The driver has no names for them; a copy moves bytes either way.
     Element.F8E4M3: "UINT8",
     Element.F8E5M2: "UINT8",
+    Element.UE8M0: "UINT8",
+    Element.UE4M3: "UINT8",
+    Element.F4E2M1X2: "UINT8",
     Element.S8: "UINT8",
 }
 _VARIANTS = {

@@ -81,7 +81,8 @@ class Buffer:
 class TensorMemory:
     """A CTA's block of tensor memory: columns, of which each unit has an equal part, or each slot of a ring; at
     `address` of shared memory the units' barriers, if there is no ring, then the word that the allocation writes. pair:
-    whether the two CTAs of a pair have such blocks together."""
+    whether the two CTAs of a pair have such blocks together; first_factor: the column at which factors'
+    begin."""
 
     name: str
     address: int
@@ -93,6 +94,7 @@ class TensorMemory:
     op: TensorMemoryOp
     units_issue: bool
     pair: bool = False
+    first_factor: int = 0
 
     @property
     def bytes(self) -> int:
@@ -415,6 +417,7 @@ def _tensor_memory(op: TensorMemoryOp, rings: Mapping[str, Ring], findings: Find
         op,
         op.units_issue,
         is_set(op.pair),
+        op.first_factor,
     )
 
 

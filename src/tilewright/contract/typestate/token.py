@@ -127,6 +127,17 @@ class TensorFilling:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorFactors:
+    """A slot whose factors of blocks, of so many rows and cells of each, are copied to tensor memory."""
+
+    ring: str
+    position: Polynomial
+    rows: int
+    cells: int
+    element: str
+
+
+@dataclass(frozen=True, slots=True)
 class Promoted:
     """A total in registers that the unit's threads alone write, in place."""
 
@@ -231,6 +242,7 @@ Token = (
     | TensorSettled
     | TensorOperand
     | TensorFilling
+    | TensorFactors
     | Promoted
     | Scales
     | Computed
@@ -252,7 +264,7 @@ def is_linear(token: Token) -> bool:
 _LINEAR = frozenset(
     {
         Slot, Filling, Reading, Accumulating, Promoted, Computed, Staged, TensorAccumulating, TensorSettled,
-        TensorOperand, TensorFilling,
+        TensorOperand, TensorFilling, TensorFactors,
     }
 )  # fmt: skip
 
@@ -277,6 +289,8 @@ def describe(token: Token) -> str:
             return f"an accumulator of {token.m} x {token.n} at column {token.column}"
         case TensorFilling():
             return f"a slot of ring {token.ring} that products fill"
+        case TensorFactors():
+            return f"factors of {token.rows} rows, of a slot of ring {token.ring}"
         case TensorOperand():
             return f"an operand of {token.m} x {token.k} of {token.element} at column {token.column}"
         case Promoted():

@@ -41,6 +41,7 @@ from tilewright.contract.typestate.token import (
     Slot,
     Staged,
     TensorAccumulating,
+    TensorFactors,
     TensorFilling,
     TensorOperand,
     TensorSettled,
@@ -59,6 +60,7 @@ from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, Vec
 from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 from tilewright.ir.ac.tensor_memory import (
     TensorAccumulatorType,
+    TensorFactorsType,
     TensorFillingType,
     TensorInflightType,
     TensorOperandType,
@@ -492,6 +494,11 @@ def _agrees(token: Token, kind: Attribute) -> bool:
         )  # fmt: skip
     if isinstance(token, TensorFilling):
         return isinstance(kind, TensorFillingType) and kind.ring.data == token.ring
+    if isinstance(token, TensorFactors):
+        shown = (token.ring, token.rows, token.cells, token.element)
+        return isinstance(kind, TensorFactorsType) and shown == (
+            kind.ring.data, kind.rows.data, kind.cells.data, kind.element.data
+        )  # fmt: skip
     match token, kind:
         case Cursor(), ac.CursorType():
             return kind.ring.data == token.ring

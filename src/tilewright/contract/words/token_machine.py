@@ -179,6 +179,8 @@ class _Unit:
                     env[step.a_reading] = machine.read(self, self._slot(step.a_slot), step)
                 if step.into >= 0:
                     env[step.filling] = machine.fill(self, self._slot(step.into), step)
+                for given, kept in step.passed:
+                    env[kept] = self._slot(given)
             elif isinstance(step, Commit):
                 self.committed += 1
             elif isinstance(step, Retire):

@@ -27,6 +27,7 @@ from tilewright.ir.ac.remade import RoomStartOp, SlotRemakeOp
 from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 from tilewright.ir.ac.tensor_memory import (
     TensorCommitOp,
+    TensorFactorsOp,
     TensorFillOp,
     TensorHandOverOp,
     TensorIssueOp,
@@ -119,7 +120,8 @@ class Own:
 @dataclass(frozen=True, slots=True)
 class Multiply:
     """a_slot, a_reading: of A, where it lies in a slot of its own; into, filling: the slot that is filled by it, where
-    there is one; else -1. everywhere: by the slots of each CTA."""
+    there is one; else -1. everywhere: by the slots of each CTA. passed: slots that are read already, and are handed
+    on."""
 
     op: Operation
     slot: int
@@ -129,6 +131,7 @@ class Multiply:
     into: int = -1
     filling: int = -1
     everywhere: bool = False
+    passed: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +351,11 @@ class TokenProgram:
 
     def multiply_into(self, op: TensorFillOp) -> Multiply:
         slots = self.number(op.phase), self.number(op.reading), self.number(op.a_phase), self.number(op.a_reading)
-        return Multiply(op, *slots, self.number(op.into), self.number(op.filling), is_set(op.pair))
+        passed = zip(self._numbers(op.factors), self._numbers(op.kept), strict=False)
+        return Multiply(op, *slots, self.number(op.into), self.number(op.filling), is_set(op.pair), tuple(passed))
+
+    def copy_factors(self, op: TensorFactorsOp) -> Multiply:
+        return Multiply(op, self.number(op.phase), self.number(op.result))
 
     def hand_over(self, op: TensorHandOverOp) -> HandOver:
         return HandOver(op, self.number(op.filling), is_set(op.pair))
@@ -449,6 +456,7 @@ _READ = cast(
         ac.ArriveOp: TokenProgram.release,
         TensorIssueOp: TokenProgram.multiply_slots,
         TensorIssueStoredOp: TokenProgram.multiply_stored,
+        TensorFactorsOp: TokenProgram.copy_factors,
         TensorFillOp: TokenProgram.multiply_into,
         TensorHandOverOp: TokenProgram.hand_over,
         TensorReadOp: TokenProgram.read_sums,

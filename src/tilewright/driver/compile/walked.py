@@ -22,6 +22,7 @@ from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.cascade.register_sum import ComputedBefore, sum_in_registers
 from tilewright.synth.cascade.sum_tile import suits_its_tile
+from tilewright.synth.cascade.tensor_factors import refuse_pairs
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
@@ -39,6 +40,7 @@ def walked(module: ModuleOp, target: Target, wanted: Wanted | None = None) -> Mo
 
     Raises TilewrightError, at the author's line, for what has no such form yet, and ComputedBefore where a program of
     its own had better compute an operand."""
+    refuse_pairs(the_program(module), target)
     wanted = wanted or Wanted()
     modules: list[ModuleOp] = []
     apart: ComputedBefore | None = None

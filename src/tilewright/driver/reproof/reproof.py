@@ -34,6 +34,7 @@ from tilewright.contract.rules.text_codes import OTHER_TEXT
 from tilewright.contract.sums.product_trace import ProductTrace
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import protocol_claims
+from tilewright.driver.reproof.drawn_numbers import misnumbered_results
 from tilewright.driver.reproof.judge_sums import judge_sums
 from tilewright.driver.reproof.program_sums import ArrayAxes, ProgramSums, placed_arrays, program_sums
 from tilewright.driver.reproof.result_values import misvalued_results
@@ -190,9 +191,13 @@ def _judge_instance(
     if misplaced:
         return Refuted(misplaced)
     tables = table_contents(the_program(instance))
-    return replay_plan(
+    verdict = replay_plan(
         small, plan, claims, seeds, {**limits, **tables}, whole, kept, held, sums, frozenset(tables), slow=slow
     )
+    misnumbered = ()
+    if isinstance(verdict, Proven):
+        misnumbered = misnumbered_results(instance, small, plan, {**limits, **tables})
+    return Refuted(misnumbered) if misnumbered else verdict
 
 
 def _largest(program: ModuleOp) -> dict[str, int]:

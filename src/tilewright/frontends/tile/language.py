@@ -56,6 +56,7 @@ __all__ = [
     "dynamic",
     "equal",
     "exp",
+    "f4e2m1x2",
     "f8e4m3",
     "f8e5m2",
     "f16",
@@ -83,6 +84,8 @@ __all__ = [
     "sqrt",
     "sum",
     "tanh",
+    "ue4m3",
+    "ue8m0",
     "where",
     "within",
     "zeros",
@@ -95,6 +98,9 @@ i8 = Element.S8
 i32 = Element.S32
 f8e4m3 = Element.F8E4M3
 f8e5m2 = Element.F8E5M2
+ue8m0 = Element.UE8M0
+ue4m3 = Element.UE4M3
+f4e2m1x2 = Element.F4E2M1X2
 
 
 def dynamic(lo: int, hi: int, *, multiple_of: int = 1) -> Range:

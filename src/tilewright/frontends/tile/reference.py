@@ -66,6 +66,7 @@ from tilewright.ir.tile.operations import (
 )
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.types import IndexType, read_type, tensor_type, value_type
+from tilewright.ir.tile.walked_block import WalkedBlockOp
 
 Array = NDArray[Any]
 
@@ -76,9 +77,14 @@ DTYPES: dict[Element, np.dtype[Any]] = {
     Element.S32: np.dtype(np.int32),
     Element.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
     Element.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    Element.UE8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
+    Element.UE4M3: np.dtype(ml_dtypes.float8_e4m3fn),
+    Element.F4E2M1X2: np.dtype(np.uint8),
     Element.S8: np.dtype(np.int8),
 }
 """The NumPy types of a program's arrays."""
+_HALF = np.dtype(ml_dtypes.float4_e2m1fn)
+"""Of each half of a pair."""
 
 GELU_SCALE = 0.7978845608028654
 """sqrt(2 / pi)."""
@@ -248,7 +254,20 @@ class _Evaluator:
 
     def product(self, op: DotOp) -> Array:
         """left times right, each block of the contracted axis times its scales."""
-        left, right = (self.values[side].astype(self.precision) for side in (op.left, op.right))
+        total = np.zeros((), self.precision)
+        for left, right in zip(self.numbers(op.left), self.numbers(op.right), strict=True):
+            total = total + self.scaled(op, left, right)
+        return total
+
+    def numbers(self, value: SSAValue) -> list[Array]:
+        """Of a value the numbers, of pairs each half's."""
+        array = self.values[value]
+        if not value_type(value).element_kind.is_pair:
+            return [array.astype(self.precision)]
+        return [(array >> shift & 15).astype(np.uint8).view(_HALF).astype(self.precision) for shift in (0, 4)]
+
+    def scaled(self, op: DotOp, left: Array, right: Array) -> Array:
+        """One product of numbers, each block of the contracted axis times its scales."""
         if not op.scales:
             return left @ right
         axes, extent = axes_of(op.result), self.extents[op.contracted]
@@ -268,8 +287,18 @@ class _Evaluator:
     def contracted(self, op: ContractOp) -> Array:
         """left times right, summed over an axis: a product of matrices for each place along the axes of both."""
         wanted, summed = axes_of(op.result), op.axis.data
-        sides = [self.elements(side, (*wanted, summed)) for side in (op.left, op.right)]
-        (left, left_axes), (right, right_axes) = sides
+        total = np.zeros((), self.precision)
+        for left, right in zip(self.numbers(op.left), self.numbers(op.right), strict=True):
+            sides = [self.elements(*side, (*wanted, summed)) for side in ((op.left, left), (op.right, right))]
+            total = total + self.multiplied(wanted, summed, *sides)
+        return total
+
+    def multiplied(
+        self, wanted: tuple[str, ...], summed: str, one: tuple[Array, tuple[str, ...]],
+        other: tuple[Array, tuple[str, ...]],
+    ) -> Array:  # fmt: skip
+        """The same of numbers, each with their axes."""
+        (left, left_axes), (right, right_axes) = one, other
         batch = [axis for axis in wanted if axis in left_axes and axis in right_axes]
         rows = [axis for axis in wanted if axis not in right_axes]
         columns = [axis for axis in wanted if axis not in left_axes]
@@ -281,13 +310,13 @@ class _Evaluator:
         made = (*batch, *rows, *columns)
         return product.reshape([self.extents[axis] for axis in made]).transpose([made.index(axis) for axis in wanted])
 
-    def elements(self, value: SSAValue, within: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+    def elements(self, value: SSAValue, numbers: Array, within: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
         """A value and its axes, with a number for each element of those among `within` of which it has blocks."""
         axes = tuple(
             axis if axis in within else next(finer for finer in within if covers((finer,), axis))
             for axis in axes_of(value)
         )
-        return self.spread(self.values[value].astype(self.precision), axes_of(value), axes), axes
+        return self.spread(numbers, axes_of(value), axes), axes
 
     def run(self, ops: Iterable[Operation]) -> None:
         for op in ops:
@@ -319,7 +348,13 @@ class _Evaluator:
                 ]
                 if array.dtype == DTYPES[Element.S32]:
                     array = array.astype(np.float32)
+                if tensor_type(op.tensor).element_kind is Element.UE4M3:
+                    array = np.abs(array.astype(np.float32))  # it has no sign
                 self.values[op.result] = array.astype(self.held_in(value_type(op.result).element_kind))
+            case WalkedBlockOp():
+                named, blocks = axes_of(op.operand), op.axis.data
+                number = self.begins.get(base_axis(blocks), 0) // block_size(blocks)
+                self.values[op.result] = self.values[op.operand].take(number, axis=named.index(blocks))
             case FullOp() | ConstantOp():
                 shape = tuple(self.extents[axis] for axis in axes_of(op.result))
                 self.values[op.result] = np.full(shape, op.value.value.data, self.precision)

@@ -248,6 +248,10 @@ class KernelTracer:
                 self.refuse(f"{operand!r} is neither a tile nor a number", "use tiles and Python numbers")
 
     def widened(self, value: SSAValue) -> SSAValue:
+        if value_type(value).element_kind.is_pair:
+            self.refuse(
+                "a tile of pairs of numbers of 4 bits in arithmetic", "multiply it by tw.dot, with factors of blocks"
+            )
         return value if value_type(value).element_kind is Element.F32 else self._cast(value, Element.F32)
 
     def _cast(self, value: SSAValue, element: Element) -> SSAValue:
@@ -490,8 +494,9 @@ class KernelTracer:
         where = self._indices(indices)
         stored = self.value_of(value)
         if type_.element_kind not in (*ELEMENT_TYPES, value_type(stored).element_kind):
+            what = "factors" if type_.element_kind.is_factor else "integers"
             self.refuse(
-                f"a tile of {value_type(stored).element} is stored to {tensor.name}, a tensor of integers",
+                f"a tile of {value_type(stored).element} is stored to {tensor.name}, a tensor of {what}",
                 "store to a tensor of floats; integers come from tw.argmax and tw.argmin",
             )
         found, wanted = value_type(stored).axis_names, type_.axis_names

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Dialect
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.ir.ac import fragment as ac_fragment
@@ -37,6 +37,9 @@ class AsyncCopyIssueOp(AcOperation):
     the array's element with index `coordinates[0]` along dimension `dimensions[0]`, along which elements are
     contiguous, `coordinates[1]` + r along `dimensions[1]`, and `coordinates[i]` along the others. What lies past the
     array's end along either of the first two is written as 0, and not read. Coordinates are never negative.
+
+    factors: 1 where rows are factors of blocks, of one piece for each cell, which go to where tcgen05.cp takes them
+    from (`ac.tensor.factors`).
     """
 
     name = "ac.async_copy.issue"
@@ -44,6 +47,7 @@ class AsyncCopyIssueOp(AcOperation):
     box = prop_def(ArrayAttr[IntAttr])
     dimensions = prop_def(ArrayAttr[IntAttr])
     piece_bytes = prop_def(IntAttr)
+    factors = opt_prop_def(IntAttr)
     source = operand_def(ac.GlobalType)
     buffer = operand_def(MemoryType)
     tx = operand_def(ac.TransactionType)
@@ -69,7 +73,7 @@ class AsyncCopyArriveOp(AcOperation):
 @irdl_op_definition
 class AsyncCopyFenceOp(AcOperation):
     """fence.proxy.async.shared::cta by every thread of a unit that has waited for a full slot: what threads copied into
-    it is then visible to the unit's wgmma."""
+    it is then visible to the unit's wgmma, or to what its one thread issues."""
 
     name = "ac.async_copy.fence"
     phase = operand_def(ac.PhaseType)

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
-from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -74,8 +74,8 @@ class AcOperation(IRDLOperation):
 
     @classmethod
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
-        """Types of results, by name, that follow from what this class means. operands, properties: those that are
-        there, which need not be all that must."""
+        """Types of results, by name, that follow from what this class means, an array of those of any number.
+        operands, properties: those that are there, which need not be all that must."""
         return {}
 
     def print(self, printer: Printer) -> None:
@@ -305,7 +305,8 @@ def _inferred_type(
     if isinstance(definition, OptionalDef | OptResultDef):
         return (meant[name],) if name in meant else ()
     if isinstance(definition, VariadicDef):
-        return carried
+        several = meant.get(name)
+        return carried or (tuple(cast("ArrayAttr[Attribute]", several)) if isinstance(several, ArrayAttr) else ())
     if name in meant:
         return (meant[name],)
     wanted = _class_of(definition)

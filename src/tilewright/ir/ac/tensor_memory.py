@@ -19,6 +19,9 @@ waits for is signalled to the first CTA, by both (`leader` of what signals); wha
 
 - `!ac.tensor_memory<columns, units>`: the block, and the barriers. Declared once, used by name.
 - `!ac.tensor_filling<ring>`: a slot of the ring that products fill. Linear.
+- `!ac.factors<ring, rows, cells, element>`: factors of blocks that are on their way from a slot to columns of
+  tensor memory, of so many rows and cells of four each. Linear: products take them and hand them on, until the slot
+  is released.
 - `!ac.tensor_inflight<m, n, column>`: an accumulator that the tensor core owns, from a column of the unit's part on.
   Linear.
 - `!ac.tensor_acc<m, n, column>`: one that nothing in flight writes. Linear: it is read once, and then its columns are
@@ -35,7 +38,7 @@ quarter. Read back by `tcgen05.ld.16x256b` they lie in registers as wgmma would 
 thing on every architecture.
 
 Source: PTX ISA, Tensor Memory; Data path layout organization, layouts D and F; tcgen05.ld, shapes .16x256b and
-.16x128b; CTA pair. Not handled: block scales. Checked by: tests/contract/typestate/steps/test_tensor_memory.py,
+.16x128b; CTA pair; Block scaling. Checked by: tests/contract/typestate/steps/test_tensor_memory.py,
 tests/contract/typestate/steps/test_tensor_slots.py and tests/end_to_end/test_blackwell.py.
 """
 
@@ -118,6 +121,15 @@ class TensorFillingType(PlainParameters, TypeAttribute):
     ring: StringAttr
 
 
+@irdl_attr_definition
+class TensorFactorsType(PlainParameters, TypeAttribute):
+    name = "ac.factors"
+    ring: StringAttr
+    rows: IntAttr
+    cells: IntAttr
+    element: StringAttr
+
+
 # ---------------------------------------------------------------- of the whole CTA, outside of roles
 
 
@@ -126,6 +138,7 @@ class TensorMemoryOp(AcOperation):
     """The columns that a CTA will have, and at `address` of dynamic shared memory 8 bytes for the barrier of each unit,
     then 8 for the address that the allocation gives. ring: whose slots they are, in equal parts; then there is no
     barrier of a unit, but where ring_columns are: those many are its slots, and the rest in equal parts the units'.
+    factor_columns: the last ones, which are not the ring's but those of factors of blocks.
     pair: 1 if the two CTAs of a pair have them together; units are then those of one CTA. asserts: 1 in a debug build,
     which asserts at run time what is done to them."""
 
@@ -134,6 +147,7 @@ class TensorMemoryOp(AcOperation):
     address = prop_def(IntAttr)
     ring = opt_prop_def(StringAttr)
     ring_columns = opt_prop_def(IntAttr)
+    factor_columns = opt_prop_def(IntAttr)
     pair = opt_prop_def(IntAttr)
     asserts = opt_prop_def(IntAttr)
     result = result_def(TensorMemoryType)
@@ -146,6 +160,10 @@ class TensorMemoryOp(AcOperation):
             self.ring_columns.data % COLUMN_STEP or not 0 < self.ring_columns.data < columns
         ):
             raise VerifyException(f"{self.ring_columns.data} of {columns} columns for slots of a ring")
+        if self.factor_columns is not None and (
+            self.ring is None or self.ring_columns is not None or not 0 < self.factor_columns.data < columns
+        ):
+            raise VerifyException(f"{self.factor_columns.data} of {columns} columns for factors beside a ring's slots")
 
     @property
     def units_issue(self) -> bool:
@@ -165,7 +183,12 @@ class TensorMemoryOp(AcOperation):
 
     def slot_columns(self, stages: int) -> int:
         """Of a slot of the ring, which has so many."""
-        return (self.first_part or self.result.type.columns.data) // max(stages, 1)
+        return (self.first_part or self.first_factor) // max(stages, 1)
+
+    @property
+    def first_factor(self) -> int:
+        """The column at which those of factors begin: behind all, where there are none."""
+        return self.result.type.columns.data - (0 if self.factor_columns is None else self.factor_columns.data)
 
 
 @irdl_op_definition
@@ -319,12 +342,17 @@ class TensorIssueStoredOp(AcOperation):
 
 @irdl_op_definition
 class TensorReleaseOp(AcOperation):
-    """Release a slot once the products issued so far have read it: the tensor core arrives on its empty barrier
-    (tcgen05.commit). pair: 1 if on that of each CTA of the pair."""
+    """Release a slot once the products issued so far have read it, or its factors: the tensor core arrives on its empty
+    barrier (tcgen05.commit). pair: 1 if on that of each CTA of the pair."""
 
     name = "ac.tensor.release"
     pair = opt_prop_def(IntAttr)
-    reading = operand_def(ReadingType)
+    reading = operand_def()
+
+    def verify_(self) -> None:
+        if not isinstance(self.reading.type, ReadingType | TensorFactorsType):
+            kinds = f"{ReadingType.name} or {TensorFactorsType.name}"
+            raise VerifyException(f"{self.reading.type}, which is released, should be of base attribute {kinds}")
 
 
 @irdl_op_definition
@@ -391,11 +419,41 @@ class TensorLoadOp(AcOperation):
 
 
 @irdl_op_definition
+class TensorFactorsOp(AcOperation):
+    """Copy a full slot's factors of blocks into tensor memory, by one thread: of `rows` rows, in units of 128, `cells`
+    cells of four factors each (tcgen05.cp, 32x128b.warpx4). Each slot of the ring has columns of its own, rows / 32 for
+    each cell, the first slot from column `column` of those for factors on; so they are free again when the slot is.
+
+    In the slot the first cells of all rows come before the second ones; row r of a unit has its four bytes at byte
+    16 (r % 32) + 4 (r / 32).
+    """
+
+    name = "ac.tensor.factors"
+    column = prop_def(IntAttr)
+    rows = prop_def(IntAttr)
+    cells = prop_def(IntAttr)
+    memory = operand_def(TensorMemoryType)
+    phase = operand_def(PhaseType)
+    buffer = operand_def(MemoryType)
+    result = result_def(TensorFactorsType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        kinds, buffers = types_of(PhaseType, operands, "phase"), types_of(MemoryType, operands, "buffer")
+        rows, cells = properties.get("rows"), properties.get("cells")
+        if not kinds or not buffers or not isinstance(rows, IntAttr) or not isinstance(cells, IntAttr):
+            return {}
+        shape = cast("IntAttr", rows), cast("IntAttr", cells)
+        return {"result": TensorFactorsType(kinds[0].ring, *shape, buffers[0].element)}
+
+
+@irdl_op_definition
 class TensorFillOp(AcOperation):
     """Multiply two slots into an accumulator at a column of a slot of tensor memory: `steps` tcgen05.mma, by one
     thread. into: an empty slot, or one that products fill already; a_phase, phase: full slots, or such as products read
     already. accumulate: 0, and the first step overwrites, or 1. pair: 1 if the two CTAs of a pair multiply together: m
-    has the rows of both. What the other properties mean is said at `ac.wgmma.issue`."""
+    has the rows of both. factors: of A's rows and of B's columns, or none: each step takes the next one, two or four
+    of a row's, as the elements ask. They are handed on. What the other properties mean is said at `ac.wgmma.issue`."""
 
     name = "ac.tensor.fill"
     m = prop_def(IntAttr)
@@ -419,9 +477,11 @@ class TensorFillOp(AcOperation):
     a = operand_def(MemoryType)
     phase = operand_def()
     b = operand_def(MemoryType)
+    factors = var_operand_def(TensorFactorsType)
     filling = result_def(TensorFillingType)
     a_reading = result_def(ReadingType)
     reading = result_def(ReadingType)
+    kept = var_result_def(TensorFactorsType)
 
     @classmethod
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
@@ -431,7 +491,7 @@ class TensorFillOp(AcOperation):
         for operand, result in (("a_phase", "a_reading"), ("phase", "reading")):
             kinds = (*types_of(PhaseType, operands, operand), *types_of(ReadingType, operands, operand))
             found |= {result: ReadingType(kinds[0].ring)} if kinds else {}
-        return found
+        return found | {"kept": ArrayAttr(types_of(TensorFactorsType, operands, "factors"))}
 
 
 @irdl_op_definition
@@ -475,7 +535,7 @@ TensorOp = (
     | TensorGoOnOp
 )
 """What a unit does."""
-TensorSlotOp = TensorFillOp | TensorHandOverOp | TensorReadOp
+TensorSlotOp = TensorFactorsOp | TensorFillOp | TensorHandOverOp | TensorReadOp
 """What is done in slots of a ring."""
 TensorSetUp = TensorInitOp | TensorAllocOp | TensorRelinquishOp | TensorDeallocOp
 """What the whole CTA does, before and after its roles."""
@@ -484,11 +544,12 @@ UNIT_OPERATIONS: tuple[type[Operation], ...] = (
     TensorLoadOp,
     TensorGoOnOp,
 )  # fmt: skip
-SLOT_OPERATIONS: tuple[type[Operation], ...] = (TensorFillOp, TensorHandOverOp, TensorReadOp)
+SLOT_OPERATIONS: tuple[type[Operation], ...] = (TensorFactorsOp, TensorFillOp, TensorHandOverOp, TensorReadOp)
 OPERATIONS = (
     TensorMemoryOp, TensorInitOp, TensorAllocOp, TensorRelinquishOp, TensorDeallocOp, *UNIT_OPERATIONS,
     *SLOT_OPERATIONS,
 )  # fmt: skip
 TYPES = (
-    TensorMemoryType, TensorInflightType, TensorAccumulatorType, TensorOperandType, TensorFillingType
+    TensorMemoryType, TensorInflightType, TensorAccumulatorType, TensorOperandType, TensorFillingType,
+    TensorFactorsType,
 )  # fmt: skip

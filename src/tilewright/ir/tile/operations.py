@@ -81,7 +81,7 @@ from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.product import check_contraction, check_scale, product_type
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.types import (
-    ELEMENT_TYPES,
+    KEPT_ELEMENTS,
     GatheredType,
     GroupType,
     IndexType,
@@ -467,7 +467,7 @@ def _read_type(tensor: TensorType | GatheredType, indices: Sequence[SSAValue]) -
     kept = tuple(
         axis for axis, index in zip(tensor.axis_names, indices, strict=True) if not isinstance(index.type, GroupType)
     )
-    return ValueType.of(kept, tensor.element_kind if tensor.element_kind in ELEMENT_TYPES else Element.F32)
+    return ValueType.of(kept, tensor.element_kind if tensor.element_kind in KEPT_ELEMENTS else Element.F32)
 
 
 @irdl_op_definition

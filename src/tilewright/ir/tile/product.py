@@ -14,7 +14,7 @@ from tilewright.base.element import Element
 from tilewright.ir.tile.axes import base_axis, blocks_of
 from tilewright.ir.tile.types import RuleViolation, ValueType, axes_text
 
-DOT_ELEMENTS = (Element.BF16, Element.F16, Element.F8E4M3, Element.F8E5M2)
+DOT_ELEMENTS = (Element.BF16, Element.F16, Element.F8E4M3, Element.F8E5M2, Element.F4E2M1X2)
 """What tensor cores multiply exactly. float32 operands would be rounded to TF32 unasked, so they are refused."""
 
 

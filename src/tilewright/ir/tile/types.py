@@ -12,7 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntAttr,
+    StringAttr,
+    bf16,
+    f4E2M1FN,
+    f8E4M3,
+    f8E4M3FN,
+    f8E5M2,
+    f8E8M0FNU,
+    f16,
+    f32,
+    i8,
+    i32,
+)
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -33,9 +47,14 @@ ELEMENT_TYPES: dict[Element, TypeAttribute] = {
     Element.S8: i8,
 }
 """The numbers that tiles are computed in and rounded to, as xDSL types; float32 has all of them."""
-VALUE_TYPES: dict[Element, TypeAttribute] = {**ELEMENT_TYPES, Element.S32: i32}
-"""The elements of tensors, and of tiles: integers too. What is loaded from a tensor of integers is float32; a tile of
-integers is what says where along an axis something stands (`tile.argreduce`)."""
+VALUE_TYPES: dict[Element, TypeAttribute] = {
+    **ELEMENT_TYPES, Element.S32: i32, Element.UE8M0: f8E8M0FNU, Element.UE4M3: f8E4M3, Element.F4E2M1X2: f4E2M1FN,
+}  # fmt: skip
+"""The elements of tensors, and of tiles: integers, factors and pairs too. What is loaded from a tensor of integers or
+factors is float32; a tile of integers is what says where along an axis something stands (`tile.argreduce`)."""
+
+KEPT_ELEMENTS = (*ELEMENT_TYPES, Element.F4E2M1X2)
+"""Elements that a load keeps."""
 
 MAX_RANK = 5
 MAX_TENSOR_ELEMENTS = 2**31

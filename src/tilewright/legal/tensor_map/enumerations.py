@@ -96,6 +96,7 @@ _ALIASES = {
     "s64": "i64",
     "f8e4m3": "u8",
     "f8e5m2": "u8",
+    "f4e2m1x2": "u8",
     "float8_e4m3fn": "u8",
     "float8_e5m2": "u8",
 }

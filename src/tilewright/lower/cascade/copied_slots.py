@@ -52,6 +52,7 @@ def copy_boxes(build: Build, ring: Ring, coordinates: Mapping[int, Sequence[SSAV
                 "box": int_array(slot.box[:2]),
                 "dimensions": int_array(ring.dimensions),
                 "piece_bytes": IntAttr(slot.piece_bytes),
+                **({"factors": IntAttr(1)} if slot.factors else {}),
             },
             result_types=[tx.type],
         )

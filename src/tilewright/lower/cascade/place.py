@@ -272,6 +272,8 @@ def slot_coordinates(
     """Where the boxes of a load's tile lie, of the first CTA's part where several bring equal ones. tables: the arrays
     that say where rows lie, by name; known: what they have said for this tile, to which what they say now is added.
     """
+    if slot.factors:
+        return {0: _first_factors(build, slot, place, d)}
     inner, (inner_shift, outer_shift, *moved) = place.first(build, slot.inner, d), slot.displaced
     shifts = moved or [0] * len(slot.batch)
     span = slot.box[0]
@@ -288,6 +290,14 @@ def slot_coordinates(
             offset = slot.offset_bytes(across, down, d.streamed)
             coordinates[offset] = [_moved(build, inner, span * across + inner_shift), row, *further]
     return coordinates
+
+
+def _first_factors(build: Build, slot: SlotDecision, place: Place, d: CascadeDecisions) -> list[SSAValue]:
+    """Where factors of blocks begin: the first block, the first row, the tile's place in the batch."""
+    walked, row = place.indices[d.streamed], place.first(build, slot.outer, d)
+    further = [_divided(build, place.indices[base_axis(axis)], block_size(axis)) for axis in slot.batch]
+    first = affine(build, [(walked, d.tile_streamed // block_size(slot.inner))], 0)
+    return [first, _moved(build, row, 0), *further]
 
 
 @dataclass(frozen=True, slots=True)

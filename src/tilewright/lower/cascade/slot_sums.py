@@ -21,6 +21,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import (
+    TensorFactorsOp,
+    TensorFactorsType,
     TensorFenceOp,
     TensorFillingType,
     TensorFillOp,
@@ -29,8 +31,9 @@ from tilewright.ir.ac.tensor_memory import (
     TensorMemoryType,
     TensorReadOp,
 )
+from tilewright.ir.block_factors import block_factors
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, slot_sums
+from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, first_alike, slot_sums
 from tilewright.ir.issued_products import operands_of
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
@@ -96,6 +99,7 @@ def declare_sums(build: Build, d: CascadeDecisions) -> Sums:
         **({"ring_columns": IntAttr(d.sum_slots * d.issued_columns)} if d.issued else {}),
         **marked("pair", bool(d.pair)),
         **marked("asserts", bool(d.asserts)),
+        **({"factor_columns": IntAttr(d.factor_columns)} if d.factor_columns else {}),
     }
     kind = TensorMemoryType(IntAttr(d.tensor_columns), IntAttr(d.consumers))
     return Sums(ring, build.value(TensorMemoryOp.create(properties=properties, result_types=[kind])))
@@ -134,8 +138,8 @@ def add_issuer(
     for loop in loops(program):
         products = slot_sums(program, loop)
         into, own = sums.take(inside, own, "empty")
-        needed = list(dict.fromkeys(load for each in products for load in operands_of(program, each)))
         issuer = Issuer(program, d, rings, sums, products, columns_of_sums(d, axes, products))
+        needed = issuer.loads
         # The first products of a walk by themselves: they overwrite.
         filling, moved = issuer.issue(inside, {load: cursors[load] for load in needed}, into, 0)
         inner, block, op = counted_loop(inside, 1, [*(moved[load] for load in needed), filling])
@@ -160,6 +164,11 @@ class Issuer:
     products: Sequence[Product]
     columns: Mapping[SSAValue, tuple[int, int]]
 
+    @property
+    def loads(self) -> list[tile.LoadOp]:
+        """Whose slots it takes, each once."""
+        return list(dict.fromkeys(load for each in self.products for load in self._taken(each)))
+
     def issue(
         self,
         build: Build,
@@ -170,7 +179,7 @@ class Issuer:
     ) -> tuple[SSAValue, dict[tile.LoadOp, SSAValue]]:
         """The products of one tile of the walk; (the slot that they fill, cursors behind the operands' slots).
         staying: slots that are not released, as they are before and after."""
-        left = [load for each in self.products for load in operands_of(self.program, each)]
+        left = [load for each in self.products for load in self._taken(each)]
         staying = {} if staying is None else staying
         held: dict[tile.LoadOp, SSAValue] = dict(staying)
         moved: dict[tile.LoadOp, SSAValue] = {}
@@ -180,8 +189,14 @@ class Issuer:
                 if load not in held:
                     held[load] = self.rings[load].wait(build, cursors[load], "full")
                     moved[load] = self.rings[load].advance(build, cursors[load])
-            into, readings = self._fill(build, each, loads, (held[loads[0]], held[loads[1]]), into, accumulate)
-            for load, reading in zip(loads, readings, strict=True):
+            scaled = self._factors(each)
+            for load in scaled:
+                if load not in held:
+                    held[load] = self._copied(build, load, cursors[load])
+                    moved[load] = self.rings[load].advance(build, cursors[load])
+            phases = (held[loads[0]], held[loads[1]])
+            into, readings = self._fill(build, each, loads, phases, into, accumulate, [held[load] for load in scaled])
+            for load, reading in zip((*loads, *scaled), readings, strict=True):
                 left.remove(load)
                 if load in left or load in staying:
                     held[load] = reading
@@ -198,7 +213,8 @@ class Issuer:
         phases: tuple[SSAValue, SSAValue],
         into: SSAValue,
         accumulate: int,
-    ) -> tuple[SSAValue, tuple[SSAValue, SSAValue]]:
+        factors: Sequence[SSAValue],
+    ) -> tuple[SSAValue, Sequence[SSAValue]]:
         a, b = (self.rings[load] for load in loads)
         over = product.op.axis.data
         depth, step = self.d.tile_streamed, step_elements(b.decision)
@@ -207,7 +223,7 @@ class Issuer:
         begin, columns = self.columns[product.op.result]
         major, leading, stride, steps = matrix_layout(a.decision, over, depth)
         op = TensorFillOp.create(
-            operands=[self.sums.memory, into, phases[0], a.buffer, phases[1], b.buffer],
+            operands=[self.sums.memory, into, phases[0], a.buffer, phases[1], b.buffer, *factors],
             properties={
                 "m": IntAttr(self.d.tile_rows * (2 if self.d.pair else 1)),
                 "n": IntAttr(columns),
@@ -223,12 +239,37 @@ class Issuer:
                 **b_properties(b.decision, over, depth),
             },
             result_types=[
-                TensorFillingType(StringAttr(_RING)), ac.ReadingType(a.name), ac.ReadingType(b.name)
+                TensorFillingType(StringAttr(_RING)), ac.ReadingType(a.name), ac.ReadingType(b.name),
+                *(each.type for each in factors),
             ],
         )  # fmt: skip
         build.add(op)
-        filling, a_reading, reading = op.results
-        return filling, (a_reading, reading)
+        filling, *readings = op.results
+        return filling, readings
+
+    def _factors(self, product: Product) -> tuple[tile.LoadOp, ...]:
+        """The loads of a product's factors, of rows and of columns, as the rings know them."""
+        found = block_factors(product)
+        return () if found is None else tuple(first_alike(self.program, load) for load in found.loads)
+
+    def _taken(self, product: Product) -> tuple[tile.LoadOp, ...]:
+        return (*operands_of(self.program, product), *self._factors(product))
+
+    def _copied(self, build: Build, load: tile.LoadOp, cursor: SSAValue) -> SSAValue:
+        """A slot's factors, on their way to columns of their own: those behind the factors before them."""
+        ring, slots = self.rings[load], [each.decision for each in self.rings.values()]
+        before = slots[: slots.index(ring.decision)]
+        rows, cells = IntAttr(ring.decision.rows), IntAttr(ring.decision.factor_cells)
+        op = TensorFactorsOp.create(
+            operands=[self.sums.memory, ring.wait(build, cursor, "full"), ring.buffer],
+            properties={
+                "column": IntAttr(sum(each.factor_columns for each in before)),
+                "rows": rows,
+                "cells": cells,
+            },
+            result_types=[TensorFactorsType(ring.name, rows, cells, StringAttr(ring.decision.element))],
+        )
+        return build.value(op)
 
 
 # ---------------------------------------------------------------- who reads

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.ir.decisions import RUN_BYTES
-from tilewright.lower.ptx import int8
+from tilewright.lower.ptx import int8, ue8m0
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.float8 import widen_bytes
 from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address
@@ -131,6 +131,11 @@ def widened(text: Text, element: str, words: list[str]) -> list[str]:
             return result
         case "i8":
             return [value for word in words for value in int8.widen_bytes(text, word)]
+        case "ue4m3":
+            positive = [text.into("b32", "and.b32", word, 0x7F7F_7F7F) for word in words]
+            return [value for word in positive for value in widen_bytes(text, "f8e4m3", word)]
+        case "ue8m0":
+            return [value for word in words for value in ue8m0.widen_bytes(text, word)]
         case "f8e4m3" | "f8e5m2":
             return [value for word in words for value in widen_bytes(text, element, word)]
         case _:

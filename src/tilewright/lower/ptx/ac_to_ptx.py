@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilewright.base.element import Element
 from tilewright.base.size import number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
@@ -36,7 +37,13 @@ from tilewright.ir.ac.stream import (
     TurnStreamPartOp,
 )
 from tilewright.ir.ac.team import TeamAfterOp, TeamSumOp
-from tilewright.ir.ac.tensor_memory import SLOT_OPERATIONS, UNIT_OPERATIONS, TensorMemoryOp, TensorSetUp
+from tilewright.ir.ac.tensor_memory import (
+    SLOT_OPERATIONS,
+    UNIT_OPERATIONS,
+    TensorFactorsOp,
+    TensorMemoryOp,
+    TensorSetUp,
+)
 from tilewright.ir.decisions import rows_of, transpose_of
 from tilewright.ir.sizes import sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
@@ -132,14 +139,22 @@ def lower_to_ptx(modules: Sequence[ModuleOp], target: str) -> str:
     return "\n".join([*_module_head(target, kernels), *(_entry_text(kernel, target) for kernel in kernels)])
 
 
-def ptx_version(target: str) -> str:
-    """What `.version` says in a text for a target."""
-    major, minor = target_named(target).limits("ptx.version")
+def ptx_version(target: str, *, fine: bool = False) -> str:
+    """What `.version` says in a text for a target. fine: whether products have factors of the finest blocks."""
+    facts = target_named(target)
+    least = facts.limits("block_scales.f4_fine_ptx_version") if fine else (0, 0)
+    major, minor = max(tuple(facts.limits("ptx.version")), tuple(least))
     return f"{major}.{minor}"
 
 
+def _has_fine_factors(kernel: ac.KernelOp) -> bool:
+    copies = (op for op in kernel.walk() if isinstance(op, TensorFactorsOp))
+    return any(op.result.type.element.data == Element.UE4M3.value for op in copies)
+
+
 def _module_head(target: str, kernels: Sequence[ac.KernelOp]) -> list[str]:
-    head = [f".version {ptx_version(target)}", f".target {target}", ".address_size 64", ""]
+    version = ptx_version(target, fine=any(map(_has_fine_factors, kernels)))
+    head = [f".version {version}", f".target {target}", ".address_size 64", ""]
     if any(kernel.dynamic_smem_bytes.data for kernel in kernels):
         head += [".extern .shared .align 1024 .b8 dynamic_smem[];", ""]
     return head

@@ -7,6 +7,8 @@ the swizzle exclusive-ors bits 4 to 6 of an address with bits 7 to 9, and the ro
 What is left for each piece is one comparison (is the row inside the array?) and the copy, at constant distances from
 one address on either side.
 
+Rows of factors of blocks have a piece for each four, and lie as `ir.ac.tensor_memory.TensorFactorsOp` has them.
+
 Past the array's end a piece is ignored by its predicate, and written as zeros; a piece that the end of a row cuts says
 how many of its bytes are read. Source: PTX ISA, cp.async (ignore-src, src-size), cp.async.mbarrier.arrive, 5.5.7.
 Checked by: tests/lower/ptx/test_async_copy.py (values at small sizes), and by `contract` on the text.
@@ -24,11 +26,16 @@ from tilewright.ir.ac.async_copy import (
     AsyncCopyIssueOp,
     AsyncCopyWaitOp,
 )
+from tilewright.ir.ac.format import is_set
+from tilewright.ir.cascade import FACTOR_ROWS
+from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
 from tilewright.lower.ptx.rings import barrier_address
 
 _ROW_BYTES = 128
+_FACTOR_BYTES = 4
+"""Of a row, of factors of blocks."""
 _CACHE = ".L2::128B"
 """Rows are read slice after slice, so what lies beside a piece is wanted next."""
 
@@ -62,25 +69,24 @@ def _lower_issue(lowering: Lowering, op: AsyncCopyIssueOp) -> None:
     assert isinstance(source, GlobalPlace) and isinstance(buffer, BufferPlace)
     element = parse_element(source.element)
     assert element is not None
-    width, piece, (_, rows) = element.bytes, op.piece_bytes.data, integers(op.box)
+    width, piece, (across, rows) = element.bytes, op.piece_bytes.data, integers(op.box)
     dimensions = integers(op.dimensions)
     inner_extent, outer_extent = source.shape[dimensions[0]], source.shape[dimensions[1]]
     assert isinstance(inner_extent, int), "rows of a length that only the launch knows"
     pitch_bytes = source.strides[dimensions[1]] * width
     inner, outer, *further = (lowering.index(value) for value in op.coordinates)
-    beside = _ROW_BYTES // piece
+    beside = across * width // piece
     at_once = COPYING_THREADS // beside
 
     number = text.into("b32", "and.b32", lowering.warpgroup_thread, beside - 1)
     first_row = text.into("b32", "shr.u32", lowering.warpgroup_thread, beside.bit_length() - 1)
-    # Where this thread's pieces go: rows are 128 bytes, of which the swizzle turns bits 4 to 6 by bits 7 to 9.
     base = text.into("b32", "add.u32", lowering.shared_base, buffer.address + op.offset_bytes.data)
     base = text.into("b32", "mad.lo.u32", slot.stage, buffer.slot_bytes, base)
-    turned = text.into("b32", "and.b32", first_row, 7)
-    turned = text.into("b32", "shl.b32", turned, 4)
-    within = text.into("b32", "shl.b32", number, piece.bit_length() - 1)
-    within = text.into("b32", "xor.b32", within, turned)
-    place = text.into("b32", "mad.lo.u32", first_row, _ROW_BYTES, within)
+    place = (
+        _place_of_factors(text, number if beside > 1 else "", first_row, rows)
+        if is_set(op.factors)
+        else _swizzled_place(text, number, first_row, piece)
+    )
     even = text.into("b32", "add.u32", base, place)
     odd = text.into("b32", "xor.b32", even, 64) if at_once == 4 else even
 
@@ -109,10 +115,34 @@ def _lower_issue(lowering: Lowering, op: AsyncCopyIssueOp) -> None:
         if rows - done < at_once:
             guard = text.into("pred", "setp.lt.u32", first_row, rows - done)
         past = text.into("pred", "setp.le.s32", left, done)
-        to = f"[{odd if turn % 2 else even}+{done * _ROW_BYTES}]"
+        further_on = _distance_of_factors(done) if is_set(op.factors) else done * _ROW_BYTES
+        to = f"[{odd if turn % 2 else even}+{further_on}]"
         if cut:
             read = text.into("b32", "selp.b32", 0, bytes_left, past)
             text.emit(opcode, to, f"[{address}+{done * pitch_bytes}]", piece, read, guard=guard)
         else:
             text.emit(opcode, to, f"[{address}+{done * pitch_bytes}]", piece, past, guard=guard)
     lowering.places[op.result] = slot
+
+
+def _swizzled_place(text: Text, number: str, row: str, piece: int) -> str:
+    """Where a piece of a row goes: rows are 128 bytes, of which the swizzle turns bits 4 to 6 by bits 7 to 9."""
+    turned = text.into("b32", "and.b32", row, 7)
+    turned = text.into("b32", "shl.b32", turned, 4)
+    within = text.into("b32", "shl.b32", number, piece.bit_length() - 1)
+    within = text.into("b32", "xor.b32", within, turned)
+    return text.into("b32", "mad.lo.u32", row, _ROW_BYTES, within)
+
+
+def _place_of_factors(text: Text, cell: str, row: str, rows: int) -> str:
+    """Where a row's four factors go: 16 bytes behind those of the row before, but for 32 rows each 4 bytes further on.
+    cell: which four of a row, behind those of all rows before; "" where there are no others."""
+    low = text.into("b32", "shl.b32", text.into("b32", "and.b32", row, FACTOR_ROWS - 1), 4)
+    low = text.into("b32", "mad.lo.u32", text.into("b32", "shr.u32", row, 5), _FACTOR_BYTES, low)
+    return text.into("b32", "mad.lo.u32", cell, rows * _FACTOR_BYTES, low) if cell else low
+
+
+def _distance_of_factors(rows: int) -> int:
+    """From a row's factors to those of the row so many behind it, whole times 32."""
+    units, left = divmod(rows, COPYING_THREADS)
+    return units * COPYING_THREADS * _FACTOR_BYTES + left // FACTOR_ROWS * _FACTOR_BYTES

@@ -14,7 +14,7 @@ from tilewright.lower.ptx.scalar import widen
 
 _NO_PLACE = -1
 """An index that is outside of every array."""
-ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "i32": 4}
+ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f8e4m3": 1, "f8e5m2": 1, "ue8m0": 1, "ue4m3": 1, "i8": 1, "i32": 4}
 
 
 def displaced_address(text: Text, base: str, index: str, stride_bytes: int) -> str:

@@ -36,7 +36,7 @@ class TensorMemoryPlace:
     """A CTA's tensor memory: where in shared memory the units' barriers are, of which there are `barriers`; columns, of
     all together, of each unit's part, and of each slot of a ring; first_part: the column where parts begin; pair:
     whether two CTAs have them together; asserts: whether what is done to it is asserted at run time
-    (`tensor_asserts`)."""
+    (`tensor_asserts`); first_factor: the column where those of factors begin."""
 
     address: int
     columns: int
@@ -46,6 +46,7 @@ class TensorMemoryPlace:
     first_part: int = 0
     pair: bool = False
     asserts: bool = False
+    first_factor: int = 0
 
     @property
     def cta_group(self) -> str:
@@ -89,6 +90,14 @@ class SlotPlace:
 
     ring: RingPlace
     stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class FactorsPlace:
+    """Factors of a held slot in tensor memory: addresses of the first column of each of a row's cells."""
+
+    slot: SlotPlace
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +223,7 @@ Place = (
     | GlobalPlace
     | CursorPlace
     | SlotPlace
+    | FactorsPlace
     | IndexPlace
     | AccumulatorPlace
     | LoadedFragmentPlace

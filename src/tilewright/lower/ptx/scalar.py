@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.lower.ptx import float8, int8
+from tilewright.lower.ptx import float8, int8, ue8m0
 from tilewright.lower.ptx.emit import Text, float_literal
 
 _LOG2E = float_literal(math.log2(math.e))
@@ -245,6 +245,10 @@ def widen(text: Text, element: str, narrow: str) -> str:
         return float8.widen_pair(text, element, narrow)[0]
     if element == "i8":
         return int8.widen(text, narrow)
+    if element == "ue4m3":
+        return float8.widen_pair(text, "f8e4m3", text.into("b16", "and.b16", narrow, 0x7F7F))[0]
+    if element == "ue8m0":
+        return ue8m0.widen(text, narrow)
     if element == "f16":
         return text.into("f32", "cvt.f32.f16", narrow)
     bits = text.into("b32", "cvt.u32.u16", narrow)

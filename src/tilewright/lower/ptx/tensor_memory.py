@@ -23,6 +23,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorAllocOp,
     TensorCommitOp,
     TensorDeallocOp,
+    TensorFactorsType,
     TensorFenceOp,
     TensorFillOp,
     TensorGoOnOp,
@@ -45,6 +46,7 @@ from tilewright.legal.descriptor.tensor_core_descriptor import (
     Kind,
     Layout,
     OperandElement,
+    ScaleElement,
     SharedDescriptor,
     encode_instruction,
     encode_shared,
@@ -54,6 +56,7 @@ from tilewright.lower.ptx.lowering import Lowering, TensorRegisters, integers, s
 from tilewright.lower.ptx.places import (
     OPERAND_AXES,
     BufferPlace,
+    FactorsPlace,
     FragmentPlace,
     NoPlace,
     SlotPlace,
@@ -76,6 +79,16 @@ _KINDS: dict[str, tuple[Kind, OperandElement, int]] = {
     "f8e5m2": ("f8f6f4", "e5m2", 32),
 }
 """By element: the kind, what that calls it, and how many of the contracted axis one tcgen05.mma takes."""
+_SCALED_KINDS: dict[tuple[str, str], tuple[Kind, OperandElement, int, ScaleElement, int]] = {
+    ("f8e4m3", "ue8m0"): ("mxf8f6f4", "e4m3", 32, "ue8m0", 1),
+    ("f8e5m2", "ue8m0"): ("mxf8f6f4", "e5m2", 32, "ue8m0", 1),
+    ("f4e2m1x2", "ue8m0"): ("mxf4", "e2m1", 64, "ue8m0", 2),
+    ("f4e2m1x2", "ue4m3"): ("mxf4nvf4", "e2m1", 64, "ue4m3", 4),
+}
+"""The same by elements and factors of blocks, with what the kind calls these, and how many of a row one tcgen05.mma
+takes."""
+CELL_FACTORS = 4
+"""Of a row, in a cell."""
 _STEP_COLUMNS = 8
 """Of A in tensor memory, what one tcgen05.mma takes."""
 LOAD_COLUMNS, LOAD_REGISTERS, _LOAD_MOST = 8, 4, 16
@@ -95,7 +108,7 @@ def declare_memory(op: TensorMemoryOp) -> TensorMemoryPlace:
     barriers = kind.units.data if op.units_issue else 0
     return TensorMemoryPlace(
         op.address.data, kind.columns.data, barriers, op.part_columns, slot_columns, op.first_part, is_set(op.pair),
-        is_set(op.asserts),
+        is_set(op.asserts), op.first_factor,
     )  # fmt: skip
 
 
@@ -191,7 +204,8 @@ def lower_tensor(lowering: Lowering, op: TensorOp) -> None:
         case TensorStoreOp():
             _store(lowering, op)
         case TensorReleaseOp():
-            slot = slot_of(lowering, op.reading)
+            read = lowering.place(op.reading)
+            slot = read.slot if isinstance(read, FactorsPlace) else slot_of(lowering, op.reading)
             commit(lowering, barrier_address(lowering, slot, slot.ring.stages), pair=is_set(op.pair))
         case TensorCommitOp():
             commit(lowering, own.barrier)
@@ -270,6 +284,27 @@ def instruction(op: _Product, a_major: str) -> int:
     )  # fmt: skip
 
 
+def scaled_instructions(op: TensorFillOp) -> list[int]:
+    """Of each step of a product with factors of blocks, which takes one of each row's."""
+    kind, element, depth, scale, taken = scaled_kind(op)
+    majors = _major(op.a_major.data), _major(op.b_major.data)
+    return [
+        encode_instruction(
+            InstructionDescriptor(
+                kind, op.m.data, op.n.data, depth, "f32", element, element, a_major=majors[0], b_major=majors[1],
+                scale=scale, scale_a_id=taken * step % CELL_FACTORS, scale_b_id=taken * step % CELL_FACTORS,
+            )
+        )
+        for step in range(op.steps.data)
+    ]  # fmt: skip
+
+
+def scaled_kind(op: TensorFillOp) -> tuple[Kind, OperandElement, int, ScaleElement, int]:
+    factors = op.factors[0].type
+    assert isinstance(factors, TensorFactorsType)
+    return _SCALED_KINDS[op.element.data, factors.element.data]
+
+
 def _major(name: str) -> Literal["k", "mn"]:
     return "mn" if name == "MN" else "k"
 
@@ -279,7 +314,8 @@ def _issue(lowering: Lowering, op: TensorIssueOp) -> None:
     if op.a_instance_bytes.data:
         extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
     operands = left_operands(lowering, op, extra)
-    multiply(lowering, op, operands, instruction(op, op.a_major.data), registers(lowering).part, op.accumulator is None)
+    kinds = [instruction(op, op.a_major.data)]
+    multiply(lowering, op, operands, kinds, registers(lowering).part, op.accumulator is None)
     lowering.places[op.inflight] = NoPlace()
 
 
@@ -297,28 +333,41 @@ def _issue_stored(lowering: Lowering, op: TensorIssueStoredOp) -> None:
     assert isinstance(kind, TensorOperandType)
     part, first = registers(lowering).part, kind.column.data
     operands = [f"[{text.into('b32', 'add.u32', part, first + _STEP_COLUMNS * step)}]" for step in range(op.steps.data)]
-    multiply(lowering, op, operands, instruction(op, "K"), part, op.accumulator is None)
+    multiply(lowering, op, operands, [instruction(op, "K")], part, op.accumulator is None)
     lowering.places[op.inflight] = NoPlace()
 
 
 def multiply(
-    lowering: Lowering, op: _Product, operands: list[str], instruction: int, columns: str, overwrites: bool
+    lowering: Lowering,
+    op: _Product,
+    operands: list[str],
+    instructions: Sequence[int],
+    columns: str,
+    overwrites: bool,
+    factors: Sequence[Sequence[str]] = (),
 ) -> None:
-    """operands: A of each step, a descriptor or an address; columns: address of those among which the accumulator
-    is."""
+    """operands: A of each step, a descriptor or an address; instructions: descriptors of each step, or of all; columns:
+    address of those among which the accumulator is; factors: of blocks, addresses for each step."""
     text, b = lowering.text, lowering.place(op.b)
     assert isinstance(b, BufferPlace)
     slot: SlotPlace = slot_of(lowering, op.phase)
     base = shared_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
     sums = text.into("b32", "add.u32", columns, op.column.data)
     assert_columns(lowering, memory_of(lowering, op.memory), sums, op.n.data)
-    kind, group = text.into("b32", "mov.b32", instruction), 2 if isinstance(op, TensorFillOp) and is_set(op.pair) else 1
+    kinds = [text.into("b32", "mov.b32", each) for each in instructions] * (len(operands) // len(instructions))
+    group = 2 if isinstance(op, TensorFillOp) and is_set(op.pair) else 1
+    if factors and isinstance(op, TensorFillOp):
+        name, *_, taken = scaled_kind(op)
+        name = f"{name}.block_scale.scale_vec::{taken}X"
+    else:
+        name = _KINDS[op.element.data][0]
     advances = integers(op.b_step_bytes)
     for step, operand in enumerate(operands):
         descriptor = offset_descriptor(text, base, advances[step])
         scale = scale_predicate(text, overwrite=overwrites and step == 0)
-        opcode = f"tcgen05.mma.cta_group::{group}.kind::{_KINDS[op.element.data][0]}"
-        text.emit(opcode, f"[{sums}]", operand, descriptor, kind, scale, guard=_first_thread(lowering))
+        opcode = f"tcgen05.mma.cta_group::{group}.kind::{name}"
+        given = [f"[{sums}]", operand, descriptor, kinds[step], *(factors[step] if factors else ()), scale]
+        text.emit(opcode, *given, guard=_first_thread(lowering))
     lowering.places[op.reading] = slot
 
 

@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.tensor_memory import (
+    TensorFactorsOp,
     TensorFillOp,
     TensorHandOverOp,
     TensorMemoryOp,
@@ -24,6 +25,7 @@ from tilewright.ir.ac.tensor_memory import (
 from tilewright.lower.ptx.lowering import Lowering, slot_of
 from tilewright.lower.ptx.places import SlotPlace
 from tilewright.lower.ptx.rings import barrier_address, lower_wait
+from tilewright.lower.ptx.tensor_factors import copy_factors, take_factors
 from tilewright.lower.ptx.tensor_memory import (
     commit,
     instruction,
@@ -32,6 +34,7 @@ from tilewright.lower.ptx.tensor_memory import (
     memory_of,
     multiply,
     registers,
+    scaled_instructions,
 )
 
 
@@ -63,12 +66,15 @@ def _is_slot_wait(op: ac.BarrierWaitOp) -> bool:
 
 def lower_slots(lowering: Lowering, op: TensorSlotOp) -> None:
     match op:
+        case TensorFactorsOp():
+            copy_factors(lowering, op)
         case TensorFillOp():
             slot = slot_of(lowering, op.into)
             columns = _of_slot(lowering, op.memory, slot, registers(lowering).part)
             operands = left_operands(lowering, op, "")
-            kind = instruction(op, op.a_major.data)
-            multiply(lowering, op, operands, kind, columns, not op.accumulate.data)
+            factors = take_factors(lowering, op)
+            kinds = scaled_instructions(op) if factors else [instruction(op, op.a_major.data)]
+            multiply(lowering, op, operands, kinds, columns, not op.accumulate.data, factors)
             lowering.places[op.filling] = slot
         case TensorHandOverOp():
             commit(lowering, barrier_address(lowering, slot_of(lowering, op.filling), 0), pair=is_set(op.pair))

@@ -38,9 +38,9 @@ _KNOWN = frozenset({
     "barrier.cluster.wait", "mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "mbarrier.arrive.expect_tx",
     "mbarrier.expect_tx", "mbarrier.try_wait", "mbarrier.test_wait", "fence", "fence.proxy.async",
     "fence.mbarrier_init", "membar",
-    "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit", "tcgen05.mma", "tcgen05.commit",
-    "tcgen05.ld", "tcgen05.st", "tcgen05.wait::ld", "tcgen05.wait::st", "tcgen05.fence::before_thread_sync",
-    "tcgen05.fence::after_thread_sync",
+    "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit", "tcgen05.mma", "tcgen05.cp",
+    "tcgen05.commit", "tcgen05.ld", "tcgen05.st", "tcgen05.wait::ld", "tcgen05.wait::st",
+    "tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync",
 })  # fmt: skip
 """Rows beside arithmetic, control and hints whose values are followed."""
 

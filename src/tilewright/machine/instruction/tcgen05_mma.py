@@ -172,26 +172,26 @@ def _operand_ranges(product: Product) -> Ranges:
 
 
 def _matrices(product: Product, group: tuple[Cta, ...]) -> Matrices:
-    """Where the operands lie, of whole bytes an element."""
+    """Where the operands lie, of whole bytes an element, or of two elements a byte, which then count as one."""
     fields, path = product.fields, product.path
     elements = fields.a, fields.b
     if (
         fields.sparse
         or fields.a is None
         or fields.b is None
-        or min(element_bits(each) for each in elements if each) < 8
+        or (min(element_bits(each) for each in elements if each) < 8 and not product.packed)
     ):
         return ()
-    a = None
+    a, depth = None, fields.k // 2 if product.packed else fields.k
     if not product.a_in_tensor_memory:
-        a = _matrix(product.a, path.rows, fields.k, fields.a, fields.a_major)
-    b = _matrix(product.b, path.b_rows, fields.k, fields.b, fields.b_major)
+        a = _matrix(product.a, path.rows, depth, fields.a, fields.a_major)
+    b = _matrix(product.b, path.b_rows, depth, fields.b, fields.b_major)
     return tuple((cta.linear, a, b) for cta in group)
 
 
 @lru_cache(maxsize=4096)
 def _matrix(descriptor: int, rows: int, depth: int, element: OperandElement, major: Major) -> SharedMatrix:
-    return SharedMatrix(descriptor, rows, depth, element_bits(element) // 8, major, element)
+    return SharedMatrix(descriptor, rows, depth, max(1, element_bits(element) // 8), major, element)
 
 
 _Tile = tuple[int, int, int, OperandElement, Major]

@@ -94,6 +94,7 @@ from tilewright.synth.cascade.tensor_columns import (
     summed_columns,
     tensor_placement,
 )
+from tilewright.synth.cascade.tensor_factors import factor_words, loads_of_factors, refuse_pairs, scaling_remedy
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.unmapped_slots import with_room
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
@@ -135,6 +136,8 @@ _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _LEAST_PRODUCER = 24
 """The same beside consumers that issue in order and need more than 40 leave them."""
+_FACTOR_REGISTERS = 16
+"""Of a thread that fills slots, for each array of factors: without, ptxas (12.9) spills 24 bytes of a gated one."""
 _RUNNING = 4
 """Registers of a thread whose products run when an iteration ends, for the slots that they read: without, ptxas (12.9)
 spills 96 bytes of 232 in the causal gradients of keys and values of head size 128 by 64 queries, and none of 240."""
@@ -163,6 +166,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     axes = cascade_axes(program)
     check_values(program, axes)
     check_stores(program, axes)
+    refuse_pairs(program, target, products_of(program))
     reasons: list[str] = []
     sums = slot_sums(program, target) or sum_in_registers(program, target, wanted, reasons)
     refuse_run_time_walk(program, axes, summed=bool(sums))
@@ -187,6 +191,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
                 load, name, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
             )
     check_neighbours(program, axes, brought)
+    brought += loads_of_factors(program, sums, target)
     if sums and not target.supports("tensor_memory"):
         if axes.group:
             refuse_spill_slots(wanted, f"products of rows in groups of {axes.group}")
@@ -373,7 +378,7 @@ def _decided(
     if _passes_slices_again(program, slots):
         return "slices that two products of a walk take, beside other slots"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
-    kept += looked_up_registers(slots, target)
+    kept += looked_up_registers(slots, target) + _FACTOR_REGISTERS * sum(each.factors for each in slots)
     others = 2 if slot_sums(program, target) or choice.issued else 1
     launch, producer, consumer = register_budget(choice.consumers, target, choice.resident, kept, others)
     staying, added = staying_sums(program, axes, target), added_products(program, axes, target, wanted)
@@ -395,8 +400,9 @@ def _decided(
         return f"values of {needed} registers a thread, of {consumer}"
     wide = _wide(program, axes, choice, target)
     placement = tensor_placement(
-        program, axes, wide, choice.consumers, choice.streamed, consumer - needed, target, choice.issued
-    )
+        program, axes, wide, choice.consumers, choice.streamed, consumer - needed, target, choice.issued,
+        sum(each.factor_columns for each in slots),
+    )  # fmt: skip
     if placement is None:
         return f"sums larger than {target.limit('tensor_memory.columns')} columns of tensor memory"
     allocated, sum_slots = placement.allocated, placement.sum_slots
@@ -426,7 +432,7 @@ def _decided(
     elif sum_slots:
         issued, who = BLOCK_ROWS * choice.consumers * together, "the first CTA of a pair" if choice.pair else "a role"
         words += (f"{who} issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
-    words += placement.words(axes.streamed)
+    words += placement.words(axes.streamed) + factor_words(slots, placement.factor_columns)
     words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
     if walked and (choice.pair or choice.resident > 1):
@@ -462,7 +468,7 @@ def _decided(
         ordered=int(ordered),
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
         pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1), asserts=int(wanted.asserts and allocated > 0),
-        issued=choice.issued, issued_columns=placement.slot_columns,
+        issued=choice.issued, issued_columns=placement.slot_columns, factor_columns=placement.factor_columns,
     )  # fmt: skip
     if not (found.ordered and found.late) or wanted.ordered or order_pays(program, axes, found, target):
         return found
@@ -599,12 +605,17 @@ def _tiles(
     step = span if axes.streamed in inner else least
     reach = -(-program.extents[axes.streamed] // step) * step
     whole = any(loop.whole is not None for loop in loops(program))
-    scaling = {op: block_size(op.axis.data) for op in program.walk() if isinstance(op, WalkedBlockOp)}
+    factors = loads_of_factors(program, slot_sums(program, target), target)
+    scaling = {
+        op: block_size(op.axis.data)
+        for op in program.walk()
+        if isinstance(op, WalkedBlockOp) and not _is_of(program, op, factors)
+    }
     blocks = list(scaling.values())
     for op, size in scaling.items():
         if size % step:
             what = f"a product is scaled by blocks of {size} elements of {axes.streamed}"
-            refuse_at(op, what, f"use blocks of a multiple of {step} elements")
+            refuse_at(op, what, scaling_remedy(step, target))
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -least) if width % step == 0 and width <= reach]
@@ -620,12 +631,20 @@ def _tiles(
     few = program.extents[axes.row] <= BLOCK_ROWS
     several = (_MOST_CONSUMERS, _CONSUMERS, 1) if held and not whole and not summed else (_CONSUMERS, 1)
     counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else several
+    if factors:
+        counts = (target.limit("block_scales.rows") // BLOCK_ROWS,)
     if of_slots and wanted.tile is not None:
-        counts = (wanted.tile[0] // BLOCK_ROWS,)
+        counts = tuple({wanted.tile[0] // BLOCK_ROWS} & set(counts if factors else (wanted.tile[0] // BLOCK_ROWS,)))
     for each in columns:
         for consumers in counts:
             for width in widths:
                 yield WalkTile(consumers, each, width)
+
+
+def _is_of(program: tile.ProgramOp, op: WalkedBlockOp, loads: Sequence[tile.LoadOp]) -> bool:
+    """Whether the blocks are those of one of these loads, or of one that is alike."""
+    load = op.operand.owner
+    return isinstance(load, tile.LoadOp) and first_alike(program, load) in loads
 
 
 def _of_whole_blocks(widths: Sequence[int], blocks: Sequence[int]) -> list[int]:

@@ -19,6 +19,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.facts import grouping
 from tilewright.synth.cascade.tensor_columns import slot_sums
+from tilewright.synth.cascade.tensor_factors import loads_of_factors
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -49,6 +50,8 @@ def no_pairs(program: tile.ProgramOp, axes: CascadeAxes, target: Target) -> str:
         return "tiles of rows in groups are dealt out to single CTAs"
     if not slot_sums(program, target):
         return "consumers issue some of the products, and those of a pair are issued by one role of its first CTA"
+    if loads_of_factors(program, slot_sums(program, target), target):
+        return "factors of blocks are copied for the CTA that multiplies with them"
     if not axes.column:
         return "the result has no columns, of which each CTA could bring half"
     if target.limit("device.multiprocessors") < CLUSTER[0]:

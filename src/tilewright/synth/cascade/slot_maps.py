@@ -46,6 +46,7 @@ from tilewright.synth.cascade.pairs import CLUSTER as PAIR
 from tilewright.synth.cascade.remade import chunks_of, inner_axis, needed_inner, remaking
 from tilewright.synth.cascade.slot_pieces import piece_bytes
 from tilewright.synth.cascade.tensor_columns import slot_sums
+from tilewright.synth.cascade.tensor_factors import factor_slot, loads_of_factors
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -153,7 +154,11 @@ def legal_slot(
     wanted: Wanted,
     target: Target,
 ) -> SlotDecision:
-    """The slot of a load; one that threads fill where that is asked for and no map brings it."""
+    """The slot of a load; one that threads fill where that is asked for and no map brings it, or of factors."""
+    if load in loads_of_factors(program, products_of(program), target):
+        size = next(block_size(axis) for axis in read_type(load.tensor).axis_names if base_axis(axis) == axes.streamed)
+        along = choice.rows if axes.row in value_type(load.result).axis_names else choice.columns
+        return factor_slot(program, axes, load, (along, choice.streamed // size), count, wanted, target)
     broken, name = obstacles(program, axes, load, choice, target), parameter_name(program, read_tensor(load.tensor))
     unmapped = choice.cluster == (1, 1) and (broken or name in wanted.misaligned)
     pieces = _in_pieces(program, axes, load, wanted, target) if unmapped else 0

@@ -40,6 +40,7 @@ from tilewright.ir.tile.facts import loads, loops
 from tilewright.ir.tile.gather import GatherOp
 from tilewright.solve.interval_packing import Block, overlap
 from tilewright.solve.tier_choice import Option, chosen_tiers
+from tilewright.synth.cascade.tensor_factors import tensor_factors
 from tilewright.targets import Target
 
 _CELL_BYTES = 4
@@ -54,13 +55,15 @@ _COLUMN_STEP = 8
 class TensorPlacement:
     """allocated: columns of a CTA, 0 where accumulators are registers; sum_slots: for a tile's sums, of a role that
     issues all, or of slot_columns each for what it issues of an iteration, beside the consumers' parts, else 0; places:
-    where consumers issue, of each product's sum, in a consumer's part; used: columns of that part."""
+    where consumers issue, of each product's sum, in a consumer's part; used: columns of that part; factor_columns: the
+    last of the CTA's, for factors of blocks."""
 
     allocated: int
     sum_slots: int = 0
     places: tuple[SumPlace, ...] = ()
     used: int = 0
     slot_columns: int = 0
+    factor_columns: int = 0
 
     @property
     def staying(self) -> frozenset[int]:
@@ -81,10 +84,11 @@ class TensorPlacement:
 
 def slot_sums(program: tile.ProgramOp, target: Target) -> tuple[Product, ...]:
     """The products of a program all of whose walks do nothing but sum products of two slots: where sums are registers,
-    only of those of one operand, and of arrays as they lie; elsewhere, those that nothing scales."""
+    only of those of one operand, and of arrays as they lie; elsewhere, those that nothing scales but factors of blocks
+    that the tensor core takes."""
     if target.supports("tensor_memory"):
         found = all_slot_sums(program)
-        return () if any(scales_of(each.op) for each in found) else found
+        return () if any(scales_of(each.op) and tensor_factors(each, target) is None for each in found) else found
     gathered = any(isinstance(load.tensor.owner, GatherOp) for load in loads(program))
     return () if gathered else shared_sums(program)
 
@@ -119,18 +123,22 @@ def tensor_placement(
     registers: int,
     target: Target,
     issued: Sequence[int] = (),
+    factors: int = 0,
 ) -> TensorPlacement | None:
     """None where nothing fits. wide: columns of a tile, by axis; streamed: along the streamed one; registers: a thread
     has so many for sums that do not stay in tensor memory, beside what it needs anyway; issued: products, by number, of
-    walks that do more than sum, which a role of its own issues into slots."""
+    walks that do more than sum, which a role of its own issues into slots; factors: columns that factors of blocks take
+    beside the slots of sums."""
     if not target.supports("tensor_memory"):
         return TensorPlacement(0)
     step, most = target.limit("tensor_memory.allocation_columns_min"), target.limit("tensor_memory.columns")
     if slot_sums(program, target):
         columns = summed_columns(program, axes, wide)
-        slots = SUM_SLOTS if SUM_SLOTS * columns <= most else 1
-        allocated = _power_of_two(max(slots * columns, step))
-        return TensorPlacement(allocated, slots) if allocated <= most else None
+        # Slots are equal parts of what factors leave, and begin at multiples of a step.
+        factors = -(-factors // (SUM_SLOTS * _COLUMN_STEP)) * SUM_SLOTS * _COLUMN_STEP
+        slots = SUM_SLOTS if SUM_SLOTS * columns + factors <= most else 1
+        allocated = _power_of_two(max(slots * columns + factors, step))
+        return TensorPlacement(allocated, slots, factor_columns=factors) if allocated <= most else None
     slot_columns = len(issued) * _whole(streamed)
     part = (most - SUM_SLOTS * slot_columns) // consumers // step * step
     products, staying = products_of(program), staying_sums(program, axes, target)

@@ -9,6 +9,9 @@ Where pieces go: box rows of 128 bytes each, at logical offsets before the swizz
 so that every byte that a wgmma reads is accounted for by `rings` in the same way. They are written through the generic
 proxy. A wgmma of a slot whose bytes it reads must follow a proxy fence of the same slot by all its warps, after their
 wait: the wait makes the copies known to the thread that fences (PTX ISA 8.9.5: a proxy fence along the causality path).
+So must a tcgen05.cp, by the one thread that issues it.
+
+Factors of blocks are rows of a piece for each four, which fill the slot in an order of their own.
 
 Alignment: cp.async takes source and destination at multiples of the piece. Coefficients and constants of the coordinate
 along the contiguous dimension, and the strides of all others, must be multiples; that the array itself begins at one is
@@ -43,6 +46,7 @@ from tilewright.ir.ac.async_copy import (
     AsyncCopyIssueOp,
     AsyncCopyWaitOp,
 )
+from tilewright.ir.ac.format import is_set
 
 ALIGNED_SOURCE = "an array that threads copy in pieces begins at a multiple of the piece"
 _SWIZZLE = "128B"
@@ -122,7 +126,14 @@ def _place(walk: RoleWalk, op: AsyncCopyIssueOp, filling: Filling, buffer: Buffe
     element = parse_element(buffer.element)
     inner, rows = integers(op.box)
     span, period = SWIZZLE_SPAN_BYTES[_SWIZZLE], SWIZZLE_PERIOD_BYTES[_SWIZZLE]
-    if buffer.swizzle != _SWIZZLE or element is None or inner * element.bytes != span or rows < 1:
+    if is_set(op.factors):
+        span, period, unit = inner, 1, walk.kernel.facts.limit("block_scales.copied_rows")
+        four, pieces = walk.kernel.facts.limit("block_scales.column_factors"), op.piece_bytes.data
+        known = element is not None and element.is_factor and buffer.swizzle == "none"
+        if not known or inner < four or inner % four or pieces != four or rows % unit:
+            walk.findings.doubt(f"{rows} rows of {inner} factors of {buffer.element} in pieces of {pieces} bytes", op)
+            return
+    elif buffer.swizzle != _SWIZZLE or element is None or inner * element.bytes != span or rows < 1:
         walk.findings.doubt(f"{rows} rows of {inner} elements under swizzle {buffer.swizzle}", op)
         return
     begin, end = op.offset_bytes.data, op.offset_bytes.data + rows * span
@@ -170,6 +181,6 @@ def _fence(walk: RoleWalk, op: AsyncCopyFenceOp) -> None:
         return
     if slot.side != "full":
         walk.report("MB012", op, f"fences {describe(slot)}")
-    if walk.role.unit != "warpgroup128":
+    if walk.role.unit not in ("warpgroup128", "thread1"):
         walk.findings.doubt(f"fences for a unit of {walk.role.unit}, which multiplies nothing", op)
     walk.give(op, op.result, Slot(slot.ring, slot.side, slot.position, fenced=True))

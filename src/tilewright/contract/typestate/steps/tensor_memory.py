@@ -32,6 +32,7 @@ from tilewright.contract.typestate.token import (
     Reading,
     Slot,
     TensorAccumulating,
+    TensorFactors,
     TensorOperand,
     TensorSettled,
     Token,
@@ -245,6 +246,8 @@ def _wait(walk: RoleWalk, op: TensorWaitOp) -> None:
 
 def _release(walk: RoleWalk, op: TensorReleaseOp) -> None:
     reading = walk.take(op, op.reading)
+    if isinstance(reading, TensorFactors):
+        reading = Reading(reading.ring, reading.position, walk.state.count(COMMITS))
     if not isinstance(reading, Reading):
         if reading is not None:
             walk.report("LV008", op, f"{op.name} cannot take {describe(reading)}")

@@ -8,6 +8,7 @@ from what holds of every ring. What is particular to tensor memory:
   which covers all products that it has issued. What is read of a slot must be what every fill has begun there; that is
   compared as bytes of other slots are (`rings`, WG007), in columns.
 - A product has the rows of all units that read. Each unit reads its own lanes.
+- Factors of blocks are copied from a slot of shared memory to columns of its own (`steps.tensor_factors`).
 - In a pair the first CTA fills for both (`pairs`): each CTA's slot of A has its own rows, its slot of B half of the
   columns, and the sums of its rows stand in its own lanes, in all columns (PTX ISA, tcgen05: Data path layout A).
 - The unit's first thread releases, for all of them. It may only where they have met since any of them read, or waited
@@ -26,6 +27,7 @@ from tilewright.contract.typestate.pairs import PAIR_CTAS
 from tilewright.contract.typestate.places.footprint import merged
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.tensor_core import read_operand
+from tilewright.contract.typestate.steps.tensor_factors import PAIR, copy_factors, take_factors
 from tilewright.contract.typestate.steps.tensor_memory import ELEMENTS, MAJORS, columns_step, memory_of, reading_of
 from tilewright.contract.typestate.summary import FillSite, ReadSite
 from tilewright.contract.typestate.token import Reading, Slot, TensorFilling, Token, Values, describe
@@ -34,6 +36,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import FragmentFoldOp, FragmentFullOp, FragmentMapOp
 from tilewright.ir.ac.tensor_memory import (
+    TensorFactorsOp,
     TensorFillOp,
     TensorHandOverOp,
     TensorIssueOp,
@@ -57,6 +60,8 @@ def tensor_slot_step(walk: RoleWalk, op: Operation) -> bool:
     if any(isinstance(other, ac.TurnLoop) for other in walk.role.op.body.block.ops):
         walk.findings.doubt("in a role whose units take turns", op)
     match op:
+        case TensorFactorsOp():
+            copy_factors(walk, op, memory_of(walk, op, op.memory))
         case TensorFillOp():
             _fill(walk, op)
         case TensorHandOverOp():
@@ -84,6 +89,7 @@ def _check_ring(walk: RoleWalk, op: TensorSlotOp, ring: str) -> TensorMemory | N
 def _fill(walk: RoleWalk, op: TensorFillOp) -> None:
     into, a_slot, slot = walk.take(op, op.into), _full(walk, op, op.a_phase), _full(walk, op, op.phase)
     memory_of(walk, op, op.memory)
+    factors = [walk.take(op, each) for each in op.factors]
     filling = _begun(walk, op, into)
     m, n, column = op.m.data, op.n.data, op.column.data
     # Each CTA of a pair has its own rows of A, and its part of the columns of B.
@@ -101,7 +107,9 @@ def _fill(walk: RoleWalk, op: TensorFillOp) -> None:
     a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
     if not {op.a_major.data, op.b_major.data} <= set(MAJORS) or not len(a_steps) == len(b_steps) == op.steps.data >= 1:
         walk.findings.doubt(f"{op.steps.data} steps with {len(a_steps)} and {len(b_steps)} advances", op)
-    elif op.element.data in ELEMENTS:
+    elif op.element.data == PAIR and {op.a_major.data, op.b_major.data} != {"K"}:
+        walk.report("TC002", op, f"no tcgen05.mma takes {PAIR} along rows")
+    elif op.element.data in (*ELEMENTS, PAIR):
         a, b = walk.buffer_of(op, op.a), walk.buffer_of(op, op.b)
         if a is not None:
             shape = (op.a_major.data, m // ctas, op.a_leading_bytes.data, op.a_stride_bytes.data)
@@ -112,6 +120,7 @@ def _fill(walk: RoleWalk, op: TensorFillOp) -> None:
     walk.give(op, op.filling, filling)
     walk.give(op, op.a_reading, reading_of(walk, op, a_slot))
     walk.give(op, op.reading, reading_of(walk, op, slot))
+    take_factors(walk, op, factors)
 
 
 def _full(walk: RoleWalk, op: TensorFillOp, value: SSAValue) -> Token | None:
@@ -143,7 +152,7 @@ def _shape(walk: RoleWalk, op: TensorFillOp, memory: TensorMemory) -> None:
     rows = memory.units * facts.limit("product.rows") * (PAIR_CTAS if pair else 1)
     step = facts.limit("tcgen05.n_step_two_ctas") if pair else columns_step(facts, m, element, op.b_major.data)
     most, known = facts.limit("product.columns_max"), facts.limits(f"tcgen05.m_{'two_ctas' if pair else 'one_cta'}")
-    if m not in known or not step <= n <= most or n % step or element not in ELEMENTS:
+    if m not in known or not step <= n <= most or n % step or element not in (*ELEMENTS, PAIR):
         walk.report("TC002", op, f"no tcgen05.mma computes {m} x {n} of {element}")
     elif pair and memory.units * facts.limit("product.rows") != facts.limit("tensor_memory.lanes"):
         # Of fewer rows, lanes hold a part of the columns each.
