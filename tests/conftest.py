@@ -5,6 +5,7 @@ time. Hypothesis draws the same examples on every run of `make test`: a change m
 earlier run happened not to draw; looking for new ones is the long run's job.
 """
 
+import gc
 import os
 
 import pytest
@@ -30,3 +31,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for place, case in enumerate(cases):
             if place not in kept:
                 case.add_marker(pytest.mark.full)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected and imported stays to the end, so that garbage is not looked for in it; and elsewhere seldom,
+    as the commands do (`tilewright.base.collector`)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
