@@ -170,8 +170,8 @@ def legal_slot(
 
 
 def _inner_of_tile(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -> str:
-    """The contracted axis, where so few columns are asked for that operands of several products, side by side in a slot,
-    cannot lie along them; else ""."""
+    """The contracted axis, where so few columns are asked for that operands of several products, side by side in a
+    slot, cannot lie along them; else ""."""
     products = products_of(program)
     if wanted.tile is None or len(products) == 1 or wanted.tile[1] % elements_of_span([load]) == 0:
         return ""
