@@ -214,7 +214,8 @@ def _by_threads(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part,
     """The quickest parts of a program in which threads copy what no tensor map brings; None where none do, or where
     one way is asked for."""
     found: list[tuple[Part, ...]] = []
-    for each in copied_by_threads(wanted) if wanted.unmapped is None else ():
+    offered = copied_by_threads(the_program(module), wanted, target) if wanted.unmapped is None else ()
+    for each in offered:
         with suppress(TilewrightError):
             parts = _with_copies(module, target, each)
             last = parts[-1].decisions
