@@ -11,6 +11,9 @@ import os
 import pytest
 from hypothesis import settings
 
+gc.set_threshold(10_000, 10, 10)
+"""Garbage is looked for seldom, as in the commands (`tilewright.base.collector`)."""
+
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
@@ -34,8 +37,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected and imported stays to the end, so that garbage is not looked for in it; and elsewhere seldom,
-    as the commands do (`tilewright.base.collector`)."""
-    gc.collect()
+    """What was imported and collected stays to the end."""
     gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
