@@ -5,10 +5,14 @@ time. Hypothesis draws the same examples on every run of `make test`: a change m
 earlier run happened not to draw; looking for new ones is the long run's job.
 """
 
+import gc
 import os
 
 import pytest
 from hypothesis import settings
+
+gc.set_threshold(10_000, 10, 10)
+"""Garbage is looked for seldom, as in the commands (`tilewright.base.collector`)."""
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
@@ -30,3 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for place, case in enumerate(cases):
             if place not in kept:
                 case.add_marker(pytest.mark.full)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end."""
+    gc.freeze()

@@ -1,7 +1,7 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """The least programs that draws have found unproven, refuted or wrong, as they are now: within their bounds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -95,6 +95,15 @@ def scores_of_grouped_heads(
     y[i, h, t] = tw.dot(q[h, i, e], k[h // 4, t, e], over=e)
 
 
+@tw.kernel
+def computed_of_gathered_rows(
+    x: tw.Tensor["R", "K"], rows: tw.Tensor["M", tw.i32], g: tw.Tensor["K"], w: tw.Tensor["N", "K"],
+    y: tw.Tensor["M", "N"],
+):  # fmt: skip
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(tw.silu(x[rows[i], k]) * g[k], w[j, k], over=k)
+
+
 def masked_by(number: float) -> tw.Kernel:
     @tw.kernel
     def masked(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], y: tw.Tensor["M", "F"]):
@@ -126,6 +135,7 @@ def test_tiles_of_a_mask_alone_may_have_any_number(number: float, target: str) -
 class Found:
     kernel: tw.Kernel
     dims: dict[str, int]
+    integers: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
 
 FOUND = {
@@ -144,6 +154,8 @@ FOUND = {
     # Arrays had the names of their parameters, and rings, buffers and roles names of their own.
     "names of parts": Found(parameters_called_as_parts_of_kernels, {"M": 20, "N": 40, "K": 16, "L": 16}),
     "names of rows": Found(rows_called_as_threads, {"M": 4, "N": 5000}),
+    # What is gathered was taken for an array as it is asked whether threads compute the operand.
+    "gathered rows": Found(computed_of_gathered_rows, {"R": 9, "M": 20, "N": 9, "K": 24}, {"rows": (-1, 9)}),
 }
 
 
@@ -151,7 +163,7 @@ FOUND = {
 @pytest.mark.parametrize("name", FOUND)
 def test_a_found_program_is_within_its_bounds(name: str, target: str) -> None:
     found = FOUND[name]
-    program = Program(f"import tilewright as tw\n\n\n{found.kernel.source}", found.dims, "bf16")
+    program = Program(f"import tilewright as tw\n\n\n{found.kernel.source}", found.dims, "bf16", found.integers)
     outcome = judged(program, found.kernel, target, 0, assembled=False)
     assert outcome.refusal is None, outcome.refusal
     assert not outcome.wrong and outcome.open < 0.1, outcome

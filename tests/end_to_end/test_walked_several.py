@@ -222,12 +222,15 @@ def test_a_lone_computed_operand_is_computed_before_where_no_map_brings_the_othe
         (gated_with_bias, (64, 40, 1), None),
         (gated_with_bias, (129, 66, 1), (128, 64)),
         (shared_right, (66, 40, 1), (64, 64)),
+        (gated_with_bias, (129, 66, 1), (128, 40)),
+        (shared_right, (66, 40, 1), (64, 8)),
     ],
 )
 def test_operands_of_one_column_may_have_either_axis_contiguous(
     kernel: Kernel, dims: tuple[int, int, int], tile: tuple[int, int] | None
 ) -> None:
-    # Where both are, the boxes along the columns' axis are wider than such tiles, and others could not stand behind.
+    # Where both are, the boxes along the columns' axis are wider than such tiles, and others could not stand behind:
+    # then a kernel before copies them along the other axis.
     made = compile_kernel(kernel, dims=dict(zip("MNK", dims, strict=True)), wanted=Wanted(tile=tile))
     assert made.text_proof is not None
     is_right(kernel, made)

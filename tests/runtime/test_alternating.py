@@ -66,6 +66,29 @@ def test_inputs_are_random_and_all_is_given_back(fake: Any) -> None:
         assert fake.count(made) == fake.count(gone) > 0
 
 
+def test_integers_that_stand_for_places_are_the_callers(fake: Any) -> None:
+    seen: list[Any] = []
+
+    def kernel(launched: Any) -> None:
+        seen.append(np.frombuffer(fake.live[int.from_bytes(launched.parameters[0], "little")], np.int32, 9))
+
+    fake.kernel = kernel
+    table = Buffer("x", Element.S32, (2, 3), (6, 1), "input")
+    alternating_times([program("first", buffer=table)], {"x": np.arange(1, 7, dtype=np.int32).reshape(2, 3)}, rounds=1)
+    assert all(each.tolist() == [1, 2, 3, 0, 0, 0, 4, 5, 6] for each in seen)
+
+
+def test_numbers_of_a_byte_are_random(fake: Any) -> None:
+    seen: list[Any] = []
+
+    def kernel(launched: Any) -> None:
+        seen.append(np.frombuffer(fake.live[int.from_bytes(launched.parameters[0], "little")], np.int8, 3 << 20))
+
+    fake.kernel = kernel
+    alternating_times([program("first", buffer=dataclasses.replace(X, element=Element.S8))], rounds=1)
+    assert seen[0].min() == -128 and seen[0].max() == 127
+
+
 def test_a_fault_is_the_error_and_all_is_given_back(fake: Any) -> None:
     fake.fail["cuGraphInstantiate"] = real.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(TilewrightError, match="ILLEGAL_ADDRESS"):

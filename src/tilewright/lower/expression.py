@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
@@ -20,52 +20,26 @@ from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset
 from tilewright.ir.tile.gather import Direct, GatherOp, Remainder, Table, Where
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile.repeats import in_order
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import Build, affine
 
 _SCALAR = ac.ScalarType()
+_COMPUTED = (
+    tile.UnaryOp, tile.BinaryOp, tile.SelectOp, tile.CastOp, tile.BroadcastOp, tile.TransposeOp, ReduceOp, ArgReduceOp,
+)  # fmt: skip
 
 
 def loads_in(value: SSAValue) -> list[tile.LoadOp]:
     """The loads an expression reads, without what lies behind a loop; each once, in order."""
-    found: list[tile.LoadOp] = []
-
-    def visit(item: SSAValue) -> None:
-        owner = item.owner
-        match owner:
-            case tile.LoadOp():
-                if owner not in found:
-                    found.append(owner)
-            case (
-                tile.UnaryOp()
-                | tile.BinaryOp()
-                | tile.SelectOp()
-                | tile.CastOp()
-                | tile.BroadcastOp()
-                | tile.TransposeOp()
-                | ReduceOp()
-                | ArgReduceOp()
-            ):
-                for operand in owner.operands:
-                    visit(operand)
-            case _:
-                pass
-
-    visit(value)
-    return found
+    made = in_order(value, lambda each: isinstance(each.owner, _COMPUTED))
+    return [each.owner for each in made if isinstance(each.owner, tile.LoadOp)]
 
 
 def positions_in(value: SSAValue) -> list[tile.PositionOp]:
     """The indices that an expression uses as numbers; each once, in order."""
-    found: dict[tile.PositionOp, None] = {}
-    open_ = [value]
-    while open_:
-        owner = open_.pop().owner
-        if isinstance(owner, tile.PositionOp):
-            found[owner] = None
-        elif isinstance(owner, Operation) and not isinstance(owner, tile.LoadOp | tile.LoopOp):
-            open_ += reversed(owner.operands)
-    return list(found)
+    made = in_order(value, lambda each: not isinstance(each.owner, tile.LoadOp | tile.LoopOp | tile.PositionOp))
+    return [each.owner for each in made if isinstance(each.owner, tile.PositionOp)]
 
 
 def constant(build: Build, value: float) -> SSAValue:
@@ -92,17 +66,22 @@ def unrounded(value: SSAValue) -> SSAValue:
 def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
     """Emit the scalar code of an expression whose loads and loop results are given in `leaves`: a float32, or an index
     if the expression is of integers."""
-    known = leaves.get(value)
-    if known is not None:
-        return known
+    for each in in_order(value, lambda each: each not in leaves and isinstance(each.owner, _COMPUTED)):
+        if each not in leaves:
+            leaves[each] = _from_operands(build, each, leaves)
+    return leaves[value]
+
+
+def _from_operands(build: Build, value: SSAValue, leaves: Mapping[SSAValue, SSAValue]) -> SSAValue:
+    """The scalar code of one operation, whose operands are given."""
     owner = value.owner
     match owner:
         case tile.ConstantOp() | tile.FullOp():
             result = constant(build, owner.value.value.data)
         case tile.BroadcastOp() | tile.TransposeOp():
-            result = point_value(build, owner.operand, leaves)
+            result = leaves[owner.operand]
         case tile.CastOp():
-            result = point_value(build, owner.operand, leaves)
+            result = leaves[owner.operand]
             source, target = value_type(owner.operand).element_kind, value_type(owner.result).element_kind
             if source is Element.S32:
                 result = build.value(ac.IndexNumberOp.create(operands=[result], result_types=[_SCALAR]))
@@ -114,27 +93,25 @@ def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue])
                 )
                 result = build.value(rounding)
         case tile.UnaryOp():
-            result = scalar_function(build, owner.function.data.value, point_value(build, owner.operand, leaves))
+            result = scalar_function(build, owner.function.data.value, leaves[owner.operand])
         case tile.BinaryOp():
-            left = point_value(build, owner.left, leaves)
-            result = scalar_function(build, owner.function.data.value, left, point_value(build, owner.right, leaves))
+            result = scalar_function(build, owner.function.data.value, leaves[owner.left], leaves[owner.right])
         case tile.SelectOp():
-            result = scalar_function(build, "where", *(point_value(build, each, leaves) for each in owner.operands))
+            result = scalar_function(build, "where", *(leaves[each] for each in owner.operands))
         case ReduceOp():
-            operand = point_value(build, owner.operand, leaves)
             function = StringAttr(owner.function.data.value)
-            fold = ac.FoldOp.create(operands=[operand], properties={"function": function}, result_types=[_SCALAR])
+            fold = ac.FoldOp.create(
+                operands=[leaves[owner.operand]], properties={"function": function}, result_types=[_SCALAR]
+            )
             result = build.value(fold)
         case ArgReduceOp():
-            operand = point_value(build, owner.operand, leaves)
             function = StringAttr(owner.function.data.value)
             where = ac.ArgFoldOp.create(
-                operands=[operand], properties={"function": function}, result_types=[ac.IndexType()]
+                operands=[leaves[owner.operand]], properties={"function": function}, result_types=[ac.IndexType()]
             )
             result = build.value(where)
         case _:
             raise AssertionError(f"{owner} has no value at a point")
-    leaves[value] = result
     return result
 
 

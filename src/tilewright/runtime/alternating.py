@@ -5,7 +5,9 @@ replayed one after the other, in an order that rotates. Calls rotate through set
 the L2 cache twice over: a product's weights lie in device memory when a model comes to them, and on zeros a GPU under
 its power cap runs faster. The GPU is warmed up first.
 
-Not handled: inputs of integers, which mean something (lengths, ends of groups); several GPUs.
+Integers that mean something (lengths, ends of groups, rows of tables) are the caller's; every set has the same.
+
+Not handled: several GPUs.
 Source: CUDA Driver API, "Graph Management", "Stream Management: cuStreamBeginCapture".
 Checked by: tests/runtime/test_alternating.py against a recording driver.
 """
@@ -14,12 +16,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
 from tilewright.runtime import device as gpu
@@ -27,6 +31,8 @@ from tilewright.runtime.arrays import numpy_dtype
 from tilewright.runtime.bundle import Bundle
 from tilewright.runtime.launch import LoadedPlan, load_bundle
 
+Array = np.ndarray[Any, np.dtype[Any]]
+NO_INTEGERS: Mapping[str, Array] = MappingProxyType({})
 _MOST_SETS = 64
 _MOST_CALLS = 256
 _REPLAY_MILLISECONDS = 0.6
@@ -35,12 +41,15 @@ _BLOCK_ELEMENTS = 1 << 20
 """Random values that are drawn; longer arrays repeat them."""
 
 
-def alternating_times(bundles: Sequence[Bundle], rounds: int = 15, ordinal: int = 0) -> list[list[float]]:
+def alternating_times(
+    bundles: Sequence[Bundle], integers: Mapping[str, Array] = NO_INTEGERS, rounds: int = 15, ordinal: int = 0
+) -> list[list[float]]:
     """Microseconds of one call of every program, one number a round; none of one, but the first, that does not load:
     this GPU may have no room for its grid or cluster.
 
-    bundles: programs of the same inputs and outputs. Raises TilewrightError where there is no GPU, or it is another
-    than they are compiled for; where the first does not load; for inputs of integers; and for a fault of a kernel.
+    bundles: programs of the same inputs and outputs; integers: the inputs that stand for places, by name. Raises
+    TilewrightError where there is no GPU, or it is another than they are compiled for; where the first does not load;
+    for inputs of 32-bit integers that are not given; and for a fault of a kernel.
     """
     device = gpu.open_device(ordinal)
     for bundle in bundles:
@@ -59,7 +68,7 @@ def alternating_times(bundles: Sequence[Bundle], rounds: int = 15, ordinal: int 
                     raise
                 continue
             stack.callback(plans[place].close)
-        sets = _input_sets(bundles[0], device, stack)
+        sets = _input_sets(bundles[0], integers, device, stack)
         begin, end = (stack.enter_context(_event(cuda)) for _ in range(2))
 
         def milliseconds(work: Callable[[], None]) -> float:
@@ -137,15 +146,17 @@ def _captured(cuda: Any, stream: Any, work: Callable[[], None]) -> Generator[Cal
         cuda.cuGraphExecDestroy(made)
 
 
-def _input_sets(bundle: Bundle, device: gpu.Device, stack: ExitStack) -> list[dict[str, int]]:
+def _input_sets(
+    bundle: Bundle, integers: Mapping[str, Array], device: gpu.Device, stack: ExitStack
+) -> list[dict[str, int]]:
     """Addresses by name: random inputs of every set, and the outputs, which all of them share."""
     inputs = [buffer for buffer in bundle.plan.buffers if buffer.role == "input"]
     outputs = [buffer for buffer in bundle.plan.buffers if buffer.role == "output"]
     for buffer in inputs:
-        if not buffer.element.is_float:
+        if buffer.element is Element.S32 and buffer.name not in integers:
             raise TilewrightError(
                 f"{bundle.name} reads {buffer.name} of {buffer.element.value}, whose values a tuner cannot make up",
-                remedy="tune programs of floats, or fix the tile yourself",
+                remedy="tune programs whose integers stand for places, or fix the tile yourself",
             )
 
     def allocated(buffer: Buffer) -> int:
@@ -158,10 +169,27 @@ def _input_sets(bundle: Bundle, device: gpu.Device, stack: ExitStack) -> list[di
     count = max(2, min(_MOST_SETS, math.ceil(2 * device.l2_bytes / max(1, together))))
     sets = [{**shared, **{buffer.name: allocated(buffer) for buffer in inputs}} for _ in range(count)]
     for buffer in inputs:
-        values = np.random.default_rng(0).standard_normal(_BLOCK_ELEMENTS, np.float32)
-        block = np.ascontiguousarray(values.astype(numpy_dtype(buffer.element))).view(np.uint8)
+        given = integers.get(buffer.name)
+        block = _random_block(buffer) if given is None else _laid_out(given, buffer)
         for each in sets:
             for at in range(0, buffer.span_bytes, block.nbytes):
                 size = min(block.nbytes, buffer.span_bytes - at)
                 gpu.copy_to_device(each[buffer.name] + at, block.ctypes.data, size)
     return sets
+
+
+def _random_block(buffer: Buffer) -> Array:
+    """Bytes of random elements."""
+    random = np.random.default_rng(0)
+    if buffer.element is Element.S8:
+        return random.integers(0, 256, _BLOCK_ELEMENTS).astype(np.uint8)
+    values = random.standard_normal(_BLOCK_ELEMENTS, np.float32)
+    return np.ascontiguousarray(values.astype(numpy_dtype(buffer.element))).view(np.uint8)
+
+
+def _laid_out(array: Array, buffer: Buffer) -> Array:
+    """The bytes of an array as the buffer has its elements."""
+    room = np.zeros(buffer.span_elements, array.dtype)
+    steps = [stride * array.itemsize for stride in buffer.strides]
+    np.lib.stride_tricks.as_strided(room, buffer.shape, steps)[...] = array
+    return room.view(np.uint8)

@@ -45,6 +45,7 @@ from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.cut.handover import Cut
 from tilewright.synth.cut.split import in_parts
+from tilewright.synth.streaming import Streamed
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
 
@@ -338,3 +339,19 @@ def test_values_of_axes_in_parts(kernel: Kernel, dims: dict[str, int], monkeypat
     for one, other, expected in zip(*both, wanted, strict=True):
         assert one.tobytes() == other.tobytes()
         assert np.abs(one.astype(np.float64) - expected.astype(np.float64)).max() <= 2.0**-6
+
+
+@pytest.mark.parametrize("wanted", [Wanted(), _CUT])
+def test_walks_that_are_taken_are_certified_and_no_others(wanted: Wanted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A derivation that breaks a law is an error, whether the walk is a kernel alone or one of several."""
+    asked: list[object] = []
+
+    def broken(self: Streamed) -> None:
+        asked.append(self.module)
+        raise TilewrightError("the streamed form of the program breaks a law")
+
+    monkeypatch.setattr(Streamed, "require", broken)
+    dims = {"B": 1, "H": 1, "Q": 64, "T": 64, "E": 64, "F": 64}
+    with pytest.raises(TilewrightError, match="breaks a law"):
+        sequence(trace(attention, dims, elements_of(attention, "bf16")), _TARGET, wanted)
+    assert len(asked) == 1

@@ -40,9 +40,8 @@ def test_what_is_written_reads_again_as_the_same_kernel(name: str) -> None:
 
 
 @pytest.mark.sample(18)
-@pytest.mark.parametrize("name", [each for each in NAMES if each not in ("products in order", "factors of blocks")])
+@pytest.mark.parametrize("name", NAMES)
 def test_pages_can_be_read(name: str) -> None:
-    """But for walks of four rings, whose loops carry all of their cursors in one line."""
     text = ac_text(modules_of(name), TARGET)
     assert "builtin.int" not in text and '"ac.' not in text and "<{" not in text
     assert not re.search(r"%\d", text), "a value without a name"

@@ -13,7 +13,9 @@ from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.sequence import sequence
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cascade.slot_pieces import copying_cycles
+from tilewright.synth.cascade.unmapped_slots import copied_by_threads
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -30,6 +32,22 @@ def pieces_of(parts):
     """By array, of the product's slots; 0 of what the copy engine brings, None of what is copied first."""
     found = {slot.buffer: slot.piece_bytes for slot in parts[-1].decisions.slots}
     return tuple(found.get(name) for name in "ab")
+
+
+@pytest.mark.parametrize(
+    ("k", "strides", "name", "expected"),
+    [
+        (1026, {}, "sm_90a", True),
+        (1025, {}, "sm_90a", False),
+        (1025, {"b": (1, 1026)}, "sm_90a", True),
+        (1025, {"b": (1, 1025)}, "sm_90a", False),
+        (1026, {}, "sm_100a", False),
+    ],
+)
+def test_where_rows_begin_at_no_multiple_of_a_piece_threads_are_not_tried(k, strides, name, expected):
+    module = trace(matmul_kernel, {"M": 64, "N": 63, "K": k}, dict.fromkeys("abc", Element.BF16), strides)
+    offered = list(copied_by_threads(the_program(module), Wanted(), target(name)))
+    assert bool(offered) is expected
 
 
 extent = st.sampled_from([2, 8, 63, 64, 130, 1023, 1026, 4100])

@@ -3,8 +3,8 @@
 The program as one, and every sequence that cuts of it give (`synth.cut`), cut again where that is better still. Each
 is given its walks and its decisions, and the sequence with the least estimated time is taken: one kernel, unless
 several take less by more than the estimates' error, or one is refused. What no kernel of a cut undercuts is asked
-first, so most are never decided. Of the cut that is taken a certificate is made. Overrides that fix a tile are of one
-kernel; with them nothing is cut that need not be.
+first, so most are never decided. Certificates are made of the cuts and the walks that are taken. Overrides that fix a
+tile are of one kernel; with them nothing is cut that need not be.
 
 Kernels are cut off in launch order: the first of a cut is not cut at a value again, since whatever that would hand over
 is a value of the whole program, at which it is cut too. So no sequence is met in more than one order of its cuts. The
@@ -26,7 +26,7 @@ from typing import Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.walked import walked
+from tilewright.driver.compile.walked import walk_of
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.driver.reproof.whole_results import whole_results
 from tilewright.frontends.tile.loop_form import in_loop_form
@@ -53,6 +53,7 @@ from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.synth.schedule.early_launch import in_chain
 from tilewright.synth.store.rows import last_first
 from tilewright.synth.store.runs import kept_for_next
+from tilewright.synth.streaming import Streamed
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import COMPILED_TARGET_NAMES, Target
 
@@ -70,11 +71,12 @@ _Cuttable = Literal["anywhere", "in parts", "not"]
 @dataclass(frozen=True, slots=True)
 class Part:
     """One program of a sequence. module: with its walks, and its decisions as an attribute; traced: without;
-    entries: of its kernels, once it is lowered."""
+    derivation: of walks that the compiler found; entries: of its kernels, once it is lowered."""
 
     module: ModuleOp
     decisions: Decisions
     traced: ModuleOp
+    derivation: Streamed | None = None
     entries: tuple[str, ...] = ()
 
 
@@ -96,7 +98,11 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
             f"programs are not compiled for {target.name}",
             remedy=f"compile it for {', '.join(COMPILED_TARGET_NAMES)}",
         )
-    return launched(_chain(module, target, wanted), target, wanted)
+    parts = _chain(module, target, wanted)
+    for part in parts:
+        if part.derivation is not None:
+            part.derivation.require()
+    return launched(parts, target, wanted)
 
 
 def uncut(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
@@ -105,9 +111,9 @@ def uncut(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
     return sequence(module, target, replace(wanted, cut=False))
 
 
-def _chain(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
-    """Each part as it is decided alone."""
-    found = _with_copies(module, target, wanted)
+def _chain(module: ModuleOp, target: Target, wanted: Wanted, *, by_threads: bool = True) -> tuple[Part, ...]:
+    """Each part as it is decided alone. by_threads: whether threads may copy what no tensor map brings."""
+    found = _with_copies(module, target, wanted, by_threads=by_threads)
     if wanted.unmapped is not None or wanted.cut is False:
         return found
     forms = [found]
@@ -144,7 +150,7 @@ def _microseconds(parts: Sequence[Part], target: Target) -> float:
     return sum(microseconds(the_program(part.module), part.decisions, target) for part in parts)
 
 
-def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+def _with_copies(module: ModuleOp, target: Target, wanted: Wanted, *, by_threads: bool = True) -> tuple[Part, ...]:
     try:
         return _sequence(module, target, wanted)
     except ComputedBefore as apart:
@@ -157,11 +163,11 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         if found is None:
             raise _first(refusal) from None
         copy, rest = found
-        threads = _by_threads(module, target, wanted)
+        threads = _by_threads(module, target, wanted) if by_threads else None
         after = wanted if threads is None else replace(wanted, unmapped="workspace")
         try:
             before = _explained(decided(copy, target, wanted), f"{name} is copied: {refusal.message}")
-            copied = _joined_copies((before, *_chain(rest, target, after)), target, wanted)
+            copied = _joined_copies((before, *_chain(rest, target, after, by_threads=False)), target, wanted)
             return copied if threads is None else _quicker(copied, threads, target)
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
@@ -208,11 +214,14 @@ def _by_threads(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part,
     """The quickest parts of a program in which threads copy what no tensor map brings; None where none do, or where
     one way is asked for."""
     found: list[tuple[Part, ...]] = []
-    for each in copied_by_threads(wanted) if wanted.unmapped is None else ():
+    offered = copied_by_threads(the_program(module), wanted, target) if wanted.unmapped is None else ()
+    for each in offered:
         with suppress(TilewrightError):
             parts = _with_copies(module, target, each)
             last = parts[-1].decisions
             found += [parts] if isinstance(last, CascadeDecisions) and last.copies_by_threads else []
+        if not found:
+            break  # larger tiles are weighed beside the one that the product would have
     return min(found, key=lambda parts: _passed_microseconds(parts, target), default=None)
 
 
@@ -280,12 +289,11 @@ def _certified(found: _Sequence) -> tuple[Part, ...]:
 
 
 def decided(module: ModuleOp, target: Target, wanted: Wanted) -> Part:
-    """One kernel's program of a traced one. Raises TilewrightError."""
+    """One kernel's program of a traced one, its derivation not yet checked. Raises TilewrightError."""
     own = _of_program(module, wanted)
-    found = walked(module, target, own)
-    if found is module:
-        found = module.clone()
-    return Part(found, decide(the_program(found), target, own), module)
+    walk = walk_of(module, target, own)
+    found = module.clone() if walk.module is module else walk.module
+    return Part(found, decide(the_program(found), target, own), module, walk.derivation)
 
 
 def settled(part: Part, wanted: Wanted) -> Part:

@@ -22,6 +22,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.compile import cache
 from tilewright.driver.compile.compile import Progress, aligned, elements_of
 from tilewright.driver.compile.sequence import uncut
+from tilewright.driver.run.random_integers import random_integers
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import fingerprint, trace
@@ -122,7 +123,13 @@ def gpu_timer(program: Program) -> Timer:
             f"tuning times kernels on a GPU of {program.target}: {error.message}",
             remedy="tune on the machine that will run the kernel, or compile untuned",
         ) from error
-    return alternating_times
+
+    def times(bundles: Sequence[Bundle]) -> list[list[float]]:
+        first = bundles[0]
+        integers = random_integers(first, [each for each in first.plan.buffers if each.role == "input"])
+        return alternating_times(bundles, integers)
+
+    return times
 
 
 def _record(winner: Wanted, wanted: Wanted) -> dict[str, object]:

@@ -10,6 +10,7 @@ Checked by: tests/synth/streaming, tests/synth/joining and tests/lower/cascade.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -26,7 +27,7 @@ from tilewright.synth.cascade.tensor_factors import refuse_pairs
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
-from tilewright.synth.streaming import streamed
+from tilewright.synth.streaming import Streamed, streamed
 from tilewright.synth.streaming.loop_products import as_walk
 from tilewright.synth.streaming.whole import in_one_tile
 from tilewright.synth.supported import is_supported
@@ -34,44 +35,61 @@ from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """module: a program with its loops; derivation: of those that the compiler found, None where the author wrote
+    them."""
+
+    module: ModuleOp
+    derivation: Streamed | None = None
+
+
 def walked(module: ModuleOp, target: Target, wanted: Wanted | None = None) -> ModuleOp:
+    """The program of `walk_of`, its derivation checked."""
+    found = walk_of(module, target, wanted)
+    if found.derivation is not None:
+        found.derivation.require()
+    return found.module
+
+
+def walk_of(module: ModuleOp, target: Target, wanted: Wanted | None = None) -> Walk:
     """The streamed form of a program that has products as values, over joined axes where that costs less; any other
-    program as it is.
+    program as it is. Its derivation is not checked yet.
 
     Raises TilewrightError, at the author's line, for what has no such form yet, and ComputedBefore where a program of
     its own had better compute an operand."""
     refuse_pairs(the_program(module), target)
     wanted = wanted or Wanted()
-    modules: list[ModuleOp] = []
+    walks: list[Walk] = []
     apart: ComputedBefore | None = None
     for each in (module, *joined_forms(the_program(module))):
         try:
-            modules.append(_streamed(each, target, wanted))
+            walks.append(_streamed(each, target, wanted))
         except ComputedBefore as refusal:
             apart = apart or refusal
-    if not modules:
+    if not walks:
         assert apart is not None, "every form that is no module was refused"
         raise apart
-    plain, *others = modules
+    plain, *others = walks
     if not others:
         return plain
-    forms = [(each, _decided(each, target, wanted)) for each in modules]
+    forms = [(each, _decided(each.module, target, wanted)) for each in walks]
     decided = [(form, found) for form, found in forms if found is not None]
     # Costs compare where decisions are of one kind.
     alike = [(form, found) for form, found in decided if type(found) is type(decided[0][1])]
-    return min(alike, key=lambda each: _cost(*each, target))[0] if alike else plain
+    return min(alike, key=lambda each: _cost(each[0].module, each[1], target))[0] if alike else plain
 
 
-def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
+def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> Walk:
     program = the_program(module)
     found = streamed(program) if contractions(program) else None
     if found is None:
-        return _summed(module, target, wanted)
+        return Walk(_summed(module, target, wanted))
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
         if _decided(whole, target, wanted) is not None:
-            return whole
-    return found.module
+            return Walk(whole, found)
+    return Walk(found.module, found)
 
 
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, loads, loops, parameter_name, stores
 from tilewright.ir.tile.gather import read_tensor
-from tilewright.ir.tile.repeats import bare
+from tilewright.ir.tile.repeats import in_order, is_computed_tile
 
 Numbers = NDArray[np.float64]
 _DRAWN = 32
@@ -119,27 +119,27 @@ def _drawn(name: str) -> Numbers:
 
 
 def _of_program(program: tile.ProgramOp, value: SSAValue, known: dict[SSAValue, Numbers]) -> Numbers:
-    value = bare(value)
-    if value in known:
-        return known[value]
+    for each in in_order(value, lambda each: each not in known and is_computed_tile(each)):
+        if each not in known:
+            known[each] = _of_operation(program, each, known)
+    return known[value]
+
+
+def _of_operation(program: tile.ProgramOp, value: SSAValue, known: Mapping[SSAValue, Numbers]) -> Numbers:
     owner = value.owner
     match owner:
         case tile.LoadOp():
-            found = _drawn(parameter_name(program, owner.tensor))
+            return _drawn(parameter_name(program, owner.tensor))
         case tile.ConstantOp() | tile.FullOp():
-            found = np.full(_DRAWN, owner.value.value.data)
+            return np.full(_DRAWN, owner.value.value.data)
         case tile.CastOp() | tile.TransposeOp() | tile.BroadcastOp():
-            found = _of_program(program, owner.operand, known)
+            return known[owner.operand]
         case tile.UnaryOp() | tile.BinaryOp():
-            operands = [_of_program(program, each, known) for each in owner.operands]
-            found = _applied(owner.function.data, operands)
+            return _applied(owner.function.data, [known[each] for each in owner.operands])
         case tile.SelectOp():
-            operands = [_of_program(program, each, known) for each in owner.operands]
-            found = _applied(Function.WHERE, operands)
+            return _applied(Function.WHERE, [known[each] for each in owner.operands])
         case _:
             raise _NotFollowedError
-    known[value] = found
-    return found
 
 
 def _applied(function: Function, operands: list[Numbers]) -> Numbers:

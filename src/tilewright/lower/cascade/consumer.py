@@ -738,20 +738,23 @@ class Consumer:
         top: SSAValue,
     ) -> None:
         """The fragments and positions that an expression is computed from."""
-        value = bare(value)
-        if value in inputs:
-            return
-        owner = value.owner
-        if isinstance(owner, tile.PositionOp):
-            positions[owner] = None
-        elif isinstance(owner, tile.ConstantOp) or (isinstance(owner, tile.FullOp) and value not in self.values):
-            pass
-        elif self.is_at_hand(value) or (value is not top and self.is_shared(value)):
-            inputs[value] = self.fragment(value)
-        else:
-            assert isinstance(owner, Operation)
-            for operand in owner.operands:
-                self.gather(operand, inputs, positions, top)
+        met: set[SSAValue] = set()
+        open_ = [value]
+        while open_:
+            each = bare(open_.pop())
+            if each in met or each in inputs:
+                continue
+            met.add(each)
+            owner = each.owner
+            if isinstance(owner, tile.PositionOp):
+                positions[owner] = None
+            elif isinstance(owner, tile.ConstantOp) or (isinstance(owner, tile.FullOp) and each not in self.values):
+                pass
+            elif self.is_at_hand(each) or (each is not top and self.is_shared(each)):
+                inputs[each] = self.fragment(each)
+            else:
+                assert isinstance(owner, Operation)
+                open_ += reversed(owner.operands)
 
     def is_at_hand(self, value: SSAValue) -> bool:
         """Whether a value is no expression of others."""

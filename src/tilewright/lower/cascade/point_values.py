@@ -12,18 +12,19 @@ import math
 from collections.abc import Callable, Mapping
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset
-from tilewright.ir.tile.repeats import bare
+from tilewright.ir.tile.repeats import bare, in_order, is_computed_tile
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.expression import constant, point_value, scalar_function
 
+_ELEMENTWISE = (tile.UnaryOp, tile.BinaryOp, tile.SelectOp, tile.CastOp, tile.BroadcastOp, tile.TransposeOp)
 _LOG2E = math.log2(math.e)
 _MOST_JOINED = 2.0**126
 """Of numbers that are multiplied by log2 e while compiling: the product is a float32."""
@@ -60,14 +61,8 @@ def position_at(build: Build, op: tile.PositionOp, at: Mapping[str, SSAValue]) -
 
 def follows_of_places(value: SSAValue) -> bool:
     """Whether a value is computed of indices and numbers alone."""
-    owner = bare(value).owner
-    match owner:
-        case tile.PositionOp() | tile.ConstantOp() | tile.FullOp():
-            return True
-        case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp() | tile.CastOp():
-            return all(follows_of_places(each) for each in owner.operands)
-        case _:
-            return False
+    made = in_order(value, lambda each: isinstance(each.owner, _ELEMENTWISE))
+    return all(isinstance(each.owner, (*_ELEMENTWISE, tile.PositionOp, tile.ConstantOp, tile.FullOp)) for each in made)
 
 
 def emit_exponentials(
@@ -75,15 +70,10 @@ def emit_exponentials(
 ) -> None:
     """Emit the exponentials of an expression, the inner ones first, as powers of 2. is_of_row: whether a value is the
     same along a row."""
-    value = bare(value)
-    owner = value.owner
-    if value in leaves or not isinstance(owner, Operation) or isinstance(owner, tile.LoadOp):
-        return
-    for operand in owner.operands:
-        if isinstance(operand.type, tile.ValueType):
-            emit_exponentials(build, operand, leaves, is_of_row)
-    if isinstance(owner, tile.UnaryOp) and owner.function.data is Function.EXP:
-        leaves[value] = scalar_function(build, "exp2", _in_base_2(build, bare(owner.operand), leaves, is_of_row))
+    for each in in_order(value, lambda each: is_computed_tile(each) and each not in leaves):
+        owner = each.owner
+        if each not in leaves and isinstance(owner, tile.UnaryOp) and owner.function.data is Function.EXP:
+            leaves[each] = scalar_function(build, "exp2", _in_base_2(build, bare(owner.operand), leaves, is_of_row))
 
 
 def _in_base_2(

@@ -22,6 +22,7 @@ from xdsl.ir import OpResult, SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentMapOp, region_axes
 from tilewright.ir.function import Function
+from tilewright.ir.tile.repeats import in_order
 from tilewright.lower.fragment import narrow_operand as narrow
 from tilewright.lower.fragment.carried_sum import carried_result
 from tilewright.lower.fragment.epilogue import (
@@ -70,17 +71,20 @@ class _Region:
 
     def at(self, value: SSAValue, block: int, number: int) -> Place:
         """A value of the region at value `number` of a 64-row block."""
-        row, column = row_of(number, block), column_of(number)
+        place = self.found.get(self._key(value, block, number))
+        if place is not None:
+            return place
+        for each in in_order(value, lambda each: self._key(each, block, number) not in self.found):
+            key = self._key(each, block, number)
+            if key not in self.found and isinstance(each, OpResult):
+                self.found[key] = self._computed(each, block, number)
+            elif key not in self.found:
+                self.found[key] = self._argument(each, block, number)
+        return self.found[self._key(value, block, number)]
+
+    def _key(self, value: SSAValue, block: int, number: int) -> tuple[SSAValue, int, int]:
         axes = self.axes[value]
-        key = (value, row if "m" in axes else -1, column if "n" in axes else -1)
-        place = self.found.get(key)
-        if place is None:
-            if isinstance(value, OpResult):
-                place = self._computed(value, block, number)
-            else:
-                place = self._argument(value, block, number)
-            self.found[key] = place
-        return place
+        return value, row_of(number, block) if "m" in axes else -1, column_of(number) if "n" in axes else -1
 
     def stands_in(self, value: SSAValue, registers: Sequence[Sequence[str]]) -> None:
         """A value has been moved to registers, by 64-row block and number in it."""

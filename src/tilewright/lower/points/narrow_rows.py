@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.narrow import is_simplified
-from tilewright.ir.tile.types import ValueType
+from tilewright.ir.tile.repeats import in_order, is_computed_tile
 from tilewright.lower.build import Build
 from tilewright.lower.expression import constant, point_value, scalar_function
 
@@ -28,20 +28,16 @@ _APART = 2.0**64
 
 def emit_simplified(build: Build, value: SSAValue, axis: str, leaves: dict[SSAValue, SSAValue]) -> None:
     """Emit what has a quicker form of an expression, the inner operations first."""
-    owner = value.owner
-    if value in leaves or not isinstance(owner, Operation) or isinstance(owner, tile.LoadOp):
-        return
-    for operand in owner.operands:
-        if isinstance(operand.type, ValueType):
-            emit_simplified(build, operand, axis, leaves)
-    if not is_simplified(owner, axis):
-        return
-    if isinstance(owner, tile.UnaryOp):
-        exponent = _function(build, Function.MUL, point_value(build, owner.operand, leaves), constant(build, _LOG2E))
-        leaves[value] = _function(build, Function.EXP2, exponent)
-    else:
-        left, right = (point_value(build, each, leaves) for each in owner.operands)
-        leaves[value] = _quotient(build, left, right)
+    for each in in_order(value, lambda each: is_computed_tile(each) and each not in leaves):
+        owner = each.owner
+        if each in leaves or not isinstance(owner, Operation) or not is_simplified(owner, axis):
+            continue
+        operands = [point_value(build, operand, leaves) for operand in owner.operands]
+        if isinstance(owner, tile.UnaryOp):
+            exponent = _function(build, Function.MUL, operands[0], constant(build, _LOG2E))
+            leaves[each] = _function(build, Function.EXP2, exponent)
+        else:
+            leaves[each] = _quotient(build, *operands)
 
 
 def _quotient(build: Build, dividend: SSAValue, divisor: SSAValue) -> SSAValue:

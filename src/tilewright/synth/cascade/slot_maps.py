@@ -164,13 +164,23 @@ def legal_slot(
     pieces = _in_pieces(program, axes, load, wanted, target) if unmapped else 0
     if broken and not pieces:
         said = "; ".join(broken)
-        inner = needed_inner(program, load, target) or innermost_of_copy(load, axes)
+        inner = needed_inner(program, load, target) or _inner_of_tile(program, load, wanted)
+        inner = inner or innermost_of_copy(load, axes)
         words = f"no tensor map brings {name}: {said}"
         refuse_map(load, name, words, "give it another layout, or copy it before", inner)
     found = map_dimensions(load, axes)
     assert found is not None, "nothing is in the way of a map"
     slot = _slot(program, axes, load, found, choice, count, target)
     return replace(slot, piece_bytes=pieces, l2_promotion="none") if pieces else slot
+
+
+def _inner_of_tile(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -> str:
+    """The contracted axis, where so few columns are asked for that operands of several products, side by side in a
+    slot, cannot lie along them; else ""."""
+    products = products_of(program)
+    if wanted.tile is None or len(products) == 1 or wanted.tile[1] % elements_of_span([load]) == 0:
+        return ""
+    return next((each.op.axis.data for each in products if each.brought is load), "")
 
 
 def _in_pieces(program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, wanted: Wanted, target: Target) -> int:

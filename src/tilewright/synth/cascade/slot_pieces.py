@@ -20,7 +20,8 @@ from tilewright.ir.cascade_facts import CascadeAxes, all_slot_sums, map_dimensio
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import blocks_of
-from tilewright.ir.tile.facts import gathers, index_offset, parameter_name
+from tilewright.ir.tile.facts import gathers, index_offset, loads, parameter_name
+from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.types import tensor_type
 from tilewright.synth.cascade.remade import inner_axis, needed_inner
 from tilewright.synth.tile.wanted import Wanted
@@ -37,6 +38,18 @@ def threads_may_copy(program: tile.ProgramOp, axes: CascadeAxes, target: Target)
     """Whether threads may fill slots of such a walk at all."""
     plain = not (axes.group or gathers(program) or target.supports("tensor_memory"))
     return plain and bool(all_slot_sums(program))
+
+
+def has_pieces(program: tile.ProgramOp, target: Target) -> bool:
+    """Whether threads may copy any matrix that a program loads, in whatever walks: its rows begin at multiples of a
+    piece."""
+    least = min(target.limits("cp_async.piece_bytes"))
+    found = [load for load in loads(program) if not isinstance(load.tensor.owner, GatherOp)]
+    matrices = [tensor for tensor in map(tensor_type, (load.tensor for load in found)) if len(tensor.axis_names) > 1]
+    return not target.supports("tensor_memory") and any(
+        all(stride * each.element_kind.bytes % least == 0 for stride in sorted(each.stride_elements)[1:])
+        for each in matrices
+    )
 
 
 def piece_bytes(program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, wanted: Wanted, target: Target) -> int:

@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.synth.cascade.slot_pieces import by_threads
+from tilewright.ir.tile import operations as tile
+from tilewright.synth.cascade.slot_pieces import by_threads, has_pieces
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -34,8 +35,10 @@ _PASS_SHARE = 0.75
 and of small products; beside large products the pass takes up to twice as long."""
 
 
-def copied_by_threads(wanted: Wanted) -> Iterator[Wanted]:
-    """Overrides for kernels whose threads copy what no tensor map brings."""
+def copied_by_threads(program: tile.ProgramOp, wanted: Wanted, target: Target) -> Iterator[Wanted]:
+    """Overrides for kernels whose threads copy what no tensor map brings; none where they can copy nothing."""
+    if not has_pieces(program, target):
+        return
     yield replace(wanted, unmapped="threads")
     if wanted.tile is None:
         for tile in _LARGE_TILES:

@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, blocks_of
 from tilewright.ir.tile.facts import dots, grouping, index_offset, parameter_name, the_program
 from tilewright.ir.tile.product import DOT_ELEMENTS
+from tilewright.ir.tile.repeats import in_order
 from tilewright.ir.tile.rules import violations
 from tilewright.ir.tile.types import GroupType, IndexType, TensorType, tensor_type, value_type
 from tilewright.synth.cut.handover import free_name, padded_strides
@@ -123,20 +124,20 @@ def _made(value: SSAValue) -> list[Operation] | None:
     it."""
     found: dict[Operation, None] = {}
 
-    def visit(each: SSAValue) -> bool:
+    def is_given(each: SSAValue) -> bool:
+        """Of the grid, of the loop, or a parameter."""
+        moved = isinstance(each.owner, tile.ShiftOp | tile.BlockOp)
+        return isinstance(each.type, IndexType | TensorType) and not moved
+
+    for each in in_order(value, lambda each: not is_given(each)):
         owner = each.owner
         if isinstance(each.type, GroupType):
-            return False
-        if isinstance(each.type, IndexType | TensorType) and not isinstance(owner, tile.ShiftOp | tile.BlockOp):
-            return True  # of the grid, of the loop, or a parameter
-        if isinstance(each, BlockArgument) or not isinstance(owner, Operation) or owner.regions:
-            return False
-        if not all(visit(operand) for operand in owner.operands):
-            return False
-        found[owner] = None
-        return True
-
-    return list(found) if visit(value) else None
+            return None
+        if not is_given(each):
+            if not isinstance(owner, Operation) or owner.regions:
+                return None
+            found[owner] = None
+    return list(found)
 
 
 def _storing(

@@ -28,6 +28,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import index_offset
+from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cost.model import Rates
 from tilewright.synth.operand.operands import slice_depth
@@ -203,6 +204,8 @@ def _obstacle(value: SSAValue, outer: str, contracted: str) -> str:
         return f"its elements are {value_type(value).element_kind.value}"
     tiles = 0
     for load in loads:
+        if isinstance(load.tensor.owner, GatherOp):
+            return "a part of it lies where integers say"
         tensor = tensor_type(load.tensor)
         axes, shifts = tensor.axis_names, dict(zip(tensor.axis_names, map(index_offset, load.indices), strict=True))
         if shifts.get(contracted):

@@ -15,6 +15,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import parameter_name, stores
+from tilewright.ir.tile.repeats import in_order
 from tilewright.ir.tile.types import tensor_type
 from tilewright.synth.tile.shape import TileShape
 
@@ -67,15 +68,10 @@ def _has_series(program: tile.ProgramOp) -> bool:
 
 def _epilogue_loads(program: tile.ProgramOp) -> list[tile.LoadOp]:
     """The loads that stores depend on without a loop between, each once, in the program's order."""
-    behind = set[tile.LoadOp]()
-    pending = [store.value for store in stores(program)]
-    while pending:
-        owner = pending.pop().owner
-        match owner:
-            case tile.LoadOp():
-                behind.add(owner)
-            case tile.UnaryOp() | tile.BinaryOp() | tile.CastOp() | tile.BroadcastOp() | tile.TransposeOp():
-                pending.extend(owner.operands)
-            case _:
-                pass
+    elementwise = (tile.UnaryOp, tile.BinaryOp, tile.CastOp, tile.BroadcastOp, tile.TransposeOp)
+    behind = {
+        value.owner
+        for store in stores(program)
+        for value in in_order(store.value, lambda each: isinstance(each.owner, elementwise))
+    }
     return [op for op in program.body.block.ops if isinstance(op, tile.LoadOp) and op in behind]

@@ -17,8 +17,8 @@ Not handled: what clusters save of copies; the epilogue, in whose time the produ
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.cascade import CascadeDecisions
@@ -31,6 +31,7 @@ from tilewright.synth.schedule.schedules import schedule_graph
 from tilewright.targets import Target
 
 RING = "ring"
+_LOOPS_KEPT = 512
 _SLOTS_NO_MATTER = 32
 SPARE_SLOTS = 2
 """Slots that a ring has beyond those of the schedule, for copies that take longer than those it was made with, a
@@ -124,12 +125,19 @@ def loop_graph(name: str, shape: LoopShape, slots_max: int, release_distance: in
     return task_graph(body, target, "ping-pong" if apart else "cooperative")
 
 
+@lru_cache(maxsize=_LOOPS_KEPT)
 def schedule_loop(
-    name: str, shape: LoopShape, slots_max: int, distances: Sequence[int], target: Target, method: Method = "heuristic"
+    name: str,
+    shape: LoopShape,
+    slots_max: int,
+    distances: tuple[int, ...],
+    target: Target,
+    method: Method = "heuristic",
 ) -> ScheduledLoop:
     """The cheapest schedule by the price of the whole loop, one product late where others gain next to nothing. An
     optimum is that of the distance which the heuristic's schedules choose. Raises TilewrightError where there is none.
-    """
+
+    A program is decided several times, by tiles and with its arrays copied or not, with the same few loops in it."""
     found: list[ScheduledLoop] = []
     for distance in distances:
         graph = loop_graph(name, shape, slots_max, distance, target)
@@ -162,7 +170,7 @@ def distance_of(graph: TaskGraph) -> int:
 
 def slots_wanted(shape: LoopShape, target: Target) -> int:
     """Slots with which copies never hold up the products, if memory is no matter."""
-    return schedule_loop("slots", shape, _SLOTS_NO_MATTER, range(MOST + 1), target).schedule.slots_of(RING)
+    return schedule_loop("slots", shape, _SLOTS_NO_MATTER, tuple(range(MOST + 1)), target).schedule.slots_of(RING)
 
 
 def with_schedule(decisions: CascadeDecisions, graph: TaskGraph, schedule: Schedule) -> CascadeDecisions:

@@ -36,19 +36,27 @@ __all__ = ["Streamed", "streamed"]
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """module: the streamed program; axis: what it walks along; walks: how many loops; waits: why more than one."""
+    """program: what was streamed; module: its streamed form; axis: what it walks along; walks: how many loops; waits:
+    why more than one."""
 
+    program: tile.ProgramOp
     module: ModuleOp
     axis: str
     walks: int
     waits: tuple[Wait, ...]
     derivation: Streaming
 
+    def require(self) -> None:
+        """Raises TilewrightError if the derivation does not hold. That takes longer than to derive it, so it is asked
+        of the forms that are taken."""
+        require(self.program, the_program(self.module), self.derivation)
+
 
 def streamed(program: tile.ProgramOp) -> Streamed | None:
     """The program in streamed form; None where it sums over no axis of its grid, or has loops of its own.
 
-    program: verified. Raises TilewrightError, at the author's line, for what has no such form yet."""
+    program: verified. The form is right once its `require` says so. Raises TilewrightError, at the author's line, for
+    what has no such form yet."""
     if any(isinstance(op, tile.LoopOp) for op in program.body.block.ops):
         for op in program.body.block.ops:
             if isinstance(op, ContractOp):
@@ -73,8 +81,7 @@ def streamed(program: tile.ProgramOp) -> Streamed | None:
     streaming = derived(graph, stored, axis)
     module = emitted(program, streaming)
     module.verify()
-    require(program, the_program(module), streaming)
-    return Streamed(module, axis, streaming.walks, streaming.waits, streaming)
+    return Streamed(program, module, axis, streaming.walks, streaming.waits, streaming)
 
 
 def _the_axis(program: tile.ProgramOp, axes: dict[str, Node]) -> str:

@@ -7,11 +7,12 @@ ones compare equal. Checked by: tests/synth/streaming/test_factors.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
-from tilewright.synth.streaming.graph import Graph, Node, constant_of, is_finite_constant
+from tilewright.synth.streaming.graph import Graph, Node, below, constant_of, is_finite_constant
 
 Terms = dict[Node | None, Fraction]
 """Slope of each term; None stands for the number 1."""
@@ -19,6 +20,27 @@ Terms = dict[Node | None, Fraction]
 
 def affine(node: Node) -> Terms:
     """The terms of a value; at least itself."""
+    found: dict[Node, Terms] = {}
+    for each in below([node], lambda each: not _adds_up(each)):
+        found[each] = _terms(each, found.__getitem__)
+    return found[node]
+
+
+def _adds_up(node: Node) -> bool:
+    """Whether a value is the sum of its operands' terms, each times a number."""
+    match node.what, node.function:
+        case ((tile.BroadcastOp | tile.TransposeOp), _) | (tile.UnaryOp, Function.NEG):
+            return True
+        case tile.BinaryOp, (Function.ADD | Function.SUB):
+            return True
+        case tile.BinaryOp, (Function.MUL | Function.DIV):
+            return any(map(is_finite_constant, node.operands))
+        case _:
+            return False
+
+
+def _terms(node: Node, affine: Callable[[Node], Terms]) -> Terms:
+    """The terms of a value by those of its operands."""
     constant = constant_of(node)
     if constant is not None and is_finite_constant(node):
         return {None: Fraction(constant)} if constant else {}
@@ -57,33 +79,38 @@ def _added(left: Terms, right: Terms, sign: int) -> Terms:
 def slope(graph: Graph, node: Node, term: Node, step: Node) -> Node:
     """By how much a value grows when one of its terms grows by `step`, over the axes of `step`: computed by the same
     operations in the same order, so that it is rounded as the value is."""
-    found = _slope(graph, node, term, step)
-    assert found is not None, "the term is one of the value's"
-    return found
+    found: dict[Node, Node | None] = {term: step}
+    for each in below([node], lambda each: each is term or not _adds_up(each)):
+        if each is not term:
+            found[each] = _slope(graph, each, found)
+    whole = found[node]
+    assert whole is not None, "the term is one of the value's"
+    return whole
 
 
-def _slope(graph: Graph, node: Node, term: Node, step: Node) -> Node | None:
-    if node is term:
-        return step
-    place, function = node.place, node.function
+def _slope(graph: Graph, node: Node, found: Mapping[Node, Node | None]) -> Node | None:
+    """The slope of a value, by those of its operands; None where it does not follow the term."""
+    if not _adds_up(node):
+        return None
+    place, function, parts = node.place, node.function, [found[operand] for operand in node.operands]
     match node.what, function:
         case ((tile.BroadcastOp | tile.TransposeOp), _):
-            return _slope(graph, node.operands[0], term, step)
+            return parts[0]
         case tile.UnaryOp, Function.NEG:
-            part = _slope(graph, node.operands[0], term, step)
+            (part,) = parts
             return part and graph.unary(Function.NEG, part, place)
         case tile.BinaryOp, (Function.ADD | Function.SUB):
-            left, right = (_slope(graph, operand, term, step) for operand in node.operands)
+            left, right = parts
             if left is None:
                 return graph.unary(Function.NEG, right, place) if right and function is Function.SUB else right
             return left if right is None else graph.binary(function, left, right, place)
         case tile.BinaryOp, (Function.MUL | Function.DIV):
             first, second = node.operands
             if is_finite_constant(second):
-                part = _slope(graph, first, term, step)
+                part = parts[0]
                 return part and graph.binary(function, part, _number(graph, second, part), place)
             if function is Function.MUL and is_finite_constant(first):
-                part = _slope(graph, second, term, step)
+                part = parts[1]
                 return part and graph.binary(function, _number(graph, first, part), part, place)
             return None
         case _:

@@ -177,13 +177,10 @@ def _is_elementwise(node: Node) -> bool:
 def value_at(node: Node, given: Mapping[Node, Exact]) -> Exact:
     """One element of a node, from values of what it is computed from."""
     known = dict(given)
-
-    def visit(each: Node) -> Exact:
+    for each in below([node], known.__contains__):
         if each not in known:
-            known[each] = _applied(each, [visit(operand) for operand in each.operands])
-        return known[each]
-
-    return visit(node)
+            known[each] = _applied(each, [known[operand] for operand in each.operands])
+    return known[node]
 
 
 def _applied(node: Node, operands: Sequence[Exact]) -> Exact:

@@ -192,8 +192,9 @@ class _Deriver:
         known: dict[Node, bool] = dict.fromkeys(running, True)
 
         def moves(node: Node) -> bool:
-            if node not in known:
-                known[node] = not self.is_sum(node) and any(moves(operand) for operand in node.operands)
+            for each in below([node], known.__contains__):
+                if each not in known:
+                    known[each] = not self.is_sum(each) and any(known[operand] for operand in each.operands)
             return known[node]
 
         return Moving(self.graph, self.along, moves, lambda node: known.get(node, False) and node in self.plain)

@@ -18,7 +18,7 @@ from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.facts import the_grid
 from tilewright.ir.tile.types import GroupType, IndexType
 from tilewright.synth.streaming.derive import State, Streaming, Walked
-from tilewright.synth.streaming.graph import Node
+from tilewright.synth.streaming.graph import Node, below
 
 
 class _Emitter:
@@ -34,30 +34,32 @@ class _Emitter:
 
     def stays(self, node: Node) -> bool:
         """Whether a node can be computed in a loop only."""
-        if node not in self._stays:
-            over = node.axes
-            if isinstance(node.type, IndexType | GroupType):
-                over = (node.type.axis.data,)
-            leaf = isinstance(node.what, tuple) and node.what[0] == "carried"
-            self._stays[node] = (
-                leaf or any(base_axis(axis) == self.axis for axis in over) or any(map(self.stays, node.operands))
-            )
+        for each in below([node], self._stays.__contains__):
+            if each not in self._stays:
+                over = (each.type.axis.data,) if isinstance(each.type, IndexType | GroupType) else each.axes
+                leaf = isinstance(each.what, tuple) and each.what[0] == "carried"
+                along = any(base_axis(axis) == self.axis for axis in over)
+                self._stays[each] = leaf or along or any(self._stays[operand] for operand in each.operands)
         return self._stays[node]
 
     def value(self, node: Node) -> SSAValue:
-        inside = self.inside is not None and self.stays(node)
-        known, block = (self.known_inside, self.inside) if inside else (self.known, self.before)
-        if node not in known:
-            assert isinstance(node.what, type) and block is not None, "leaves are known"
-            operands = [self.value(operand) for operand in node.operands]
-            op = node.what.create(
-                operands=operands,
-                result_types=[node.type],
-                properties={**dict(node.properties), "place": StringAttr(node.place)},
-            )
-            block.add_op(op)
-            known[node] = op.results[0]
-        return known[node]
+        for each in below([node], lambda each: each in self._known(each)):
+            known = self._known(each)
+            if each not in known:
+                block = self.inside if known is self.known_inside else self.before
+                assert isinstance(each.what, type) and block is not None, "leaves are known"
+                op = each.what.create(
+                    operands=[self._known(operand)[operand] for operand in each.operands],
+                    result_types=[each.type],
+                    properties={**dict(each.properties), "place": StringAttr(each.place)},
+                )
+                block.add_op(op)
+                known[each] = op.results[0]
+        return self._known(node)[node]
+
+    def _known(self, node: Node) -> dict[Node, SSAValue]:
+        """The values among which a node's is, or will be."""
+        return self.known_inside if self.inside is not None and self.stays(node) else self.known
 
 
 def emitted(program: tile.ProgramOp, streaming: Streaming) -> ModuleOp:

@@ -198,13 +198,10 @@ class Graph:
     def replaced(self, node: Node, by: Mapping[Node, Node]) -> Node:
         """`node` with some nodes that it is computed from exchanged."""
         done: dict[Node, Node] = dict(by)
-
-        def visit(each: Node) -> Node:
+        for each in below([node], done.__contains__):
             if each not in done:
-                done[each] = self.rebuilt(each, [visit(operand) for operand in each.operands])
-            return done[each]
-
-        return visit(node)
+                done[each] = self.rebuilt(each, [done[operand] for operand in each.operands])
+        return done[node]
 
     def mapped(self, roots: Sequence[Node], rule: Callable[[Node], Node]) -> dict[Node, Node]:
         """Every node below the roots as `rule` rewrites it, operands first: rule(node over rewritten operands)."""
@@ -217,17 +214,15 @@ class Graph:
 def below(roots: Sequence[Node], stop: Callable[[Node], bool] = lambda node: False) -> list[Node]:
     """The roots and what they are computed from, operands first; not past nodes where `stop` holds."""
     seen: dict[Node, None] = {}
-
-    def visit(node: Node) -> None:
-        if node in seen:
-            return
-        if not stop(node):
-            for operand in node.operands:
-                visit(operand)
-        seen[node] = None
-
-    for root in roots:
-        visit(root)
+    open_ = [(root, False) for root in reversed(roots)]
+    while open_:
+        node, is_complete = open_.pop()
+        if is_complete:
+            seen[node] = None
+        elif node not in seen:
+            open_.append((node, True))
+            if not stop(node):
+                open_ += ((operand, False) for operand in reversed(node.operands))
     return list(seen)
 
 
