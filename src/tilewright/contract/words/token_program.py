@@ -48,6 +48,15 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Drain:
+    """Of all slots of a ring, from a cursor on."""
+
+    op: Operation
+    ring: Ring | None
+    cursor: int
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """Of a cursor."""
 
@@ -223,6 +232,7 @@ class EndIssue:
 
 Step = (
     Wait
+    | Drain
     | Start
     | Advance
     | Announce
@@ -284,6 +294,9 @@ class TokenProgram:
     def wait(self, op: ac.BarrierWaitOp) -> Wait:
         cursor, result = self.number(op.cursor), self.number(op.result)
         return Wait(op, self.ring(op.ring), cursor, result, op.side.data == "full", op.invert_parity.data)
+
+    def drain(self, op: ac.DrainOp) -> Drain:
+        return Drain(op, self.ring(op.ring), self.number(op.cursor))
 
     def start(self, op: ac.CursorStartOp) -> Start:
         return Start(self.number(op.result))
@@ -430,6 +443,7 @@ _READ = cast(
     "dict[type[Operation], Callable[[TokenProgram, Operation], Step]]",
     {
         ac.BarrierWaitOp: TokenProgram.wait,
+        ac.DrainOp: TokenProgram.drain,
         ac.CursorStartOp: TokenProgram.start,
         ac.AdvanceOp: TokenProgram.advance,
         ac.ArriveExpectOp: TokenProgram.announce,

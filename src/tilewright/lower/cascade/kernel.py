@@ -271,6 +271,9 @@ def _add_producer(
         starts = outer.results()
     if d.copies_by_threads:
         role.add(AsyncCopyWaitOp.create())
+    for load, cursor in zip(led, starts, strict=True) if d.tensor_columns else ():
+        # The tensor core releases slots at any later time: the CTA must still be there.
+        role.add(ac.DrainOp.create(operands=[rings[load].ring, cursor]))
 
 
 def _bring_tile(

@@ -38,6 +38,7 @@ from tilewright.lower.mlir.protocol import (
     write_arrive_expect,
     write_copy_issue,
     write_copy_store,
+    write_drain,
     write_wait,
     write_wgmma_issue,
 )
@@ -372,6 +373,8 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
             state.held[op.result] = write_wait(state, op)
             if waits_for_sums(op):
                 write_fence_after(state)
+        case ac.DrainOp():
+            write_drain(state, op)
         case ac.ArriveExpectOp():
             state.held[op.result] = write_arrive_expect(state, op)
         case ac.CopyIssueOp():

@@ -95,6 +95,7 @@ from tilewright.lower.ptx.rings import (
     lower_arrive_expect,
     lower_copy_issue,
     lower_copy_store,
+    lower_drain,
 )
 from tilewright.lower.ptx.run_time import (
     CLUSTERS,
@@ -733,6 +734,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.CursorStartOp: _placed(_lower_cursor_start),
     ac.AdvanceOp: _placed(lower_advance),
     ac.BarrierWaitOp: _placed(lower_barrier_wait),
+    ac.DrainOp: lower_drain,
     ac.ArriveExpectOp: _placed(lower_arrive_expect),
     ac.CopyIssueOp: lower_copy_issue,
     ac.TransactionCloseOp: _nothing,
