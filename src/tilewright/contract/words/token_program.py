@@ -21,6 +21,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
+from tilewright.ir.ac.handed import ANSWER_BYTES, WorkAskOp, WorkTakeOp
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp
 from tilewright.ir.ac.remade import RoomStartOp, SlotRemakeOp
@@ -312,6 +313,12 @@ class TokenProgram:
         box_bytes = asked.box_bytes if isinstance(asked, Map) else None
         return Copy(op, self.number(op.tx), self.number(op.result), box_bytes, op.multicast.data > 1, is_set(op.leader))
 
+    def ask(self, op: WorkAskOp) -> Copy:
+        return Copy(op, self.number(op.tx), -1, ANSWER_BYTES, everywhere=False)
+
+    def take_answer(self, op: WorkTakeOp) -> Release:
+        return Release(op, self.number(op.phase), everywhere=False)
+
     def copy_by_threads(self, op: AsyncCopyIssueOp) -> CopyByThreads:
         return CopyByThreads(op, self.number(op.tx), self.number(op.result), arrives=False)
 
@@ -469,6 +476,8 @@ _READ = cast(
         TensorCommitOp: TokenProgram.commit_products,
         TensorWaitOp: TokenProgram.await_products,
         TensorReleaseOp: TokenProgram.release_by_products,
+        WorkAskOp: TokenProgram.ask,
+        WorkTakeOp: TokenProgram.take_answer,
         ac.ClusterReduceOp: TokenProgram.reduce,
         ac.LoopOp: TokenProgram.loop,
         ac.TilesOp: TokenProgram.tiles,

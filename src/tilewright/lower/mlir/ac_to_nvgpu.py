@@ -317,7 +317,7 @@ def _tiles_of_clusters(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp) -> int:
 
 
 def _write_tiles(state: Nvgpu, op: ac.TilesOp) -> None:
-    if op.batch is not None or op.together is not None:
+    if op.batch is not None or op.together is not None or op.handed is not None:
         raise cannot_write(op)
     text = state.text
     clusters = state.grid[0] * state.grid[1] * state.grid[2] // state.cluster_size
