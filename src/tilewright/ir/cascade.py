@@ -252,8 +252,8 @@ class CascadeDecisions:
     by slot. asserts: 1 if the kernel asserts at run time what it does to tensor memory. sum_slots: of tensor memory,
     for what a role of its own issues: a walk's sums where walks only sum, else the products of an iteration that
     `issued` names by number; then a slot has issued_columns columns, beside the consumers' parts. handed: 1 if
-    the hardware hands tiles out (`ir.ac.handed`): the grid has a CTA for each tile, `ctas` of which run at once; answers
-    stand in the last ANSWERS_BYTES of shared memory."""
+    the hardware hands tiles out (`ir.ac.handed`): the grid has a CTA for each tile, `ctas` of which run at once, and
+    answers stand in the last ANSWERS_BYTES of shared memory."""
 
     row: str
     column: str
