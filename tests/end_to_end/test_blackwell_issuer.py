@@ -3,6 +3,7 @@
 No GPU of that architecture was at hand. Edits of the text must be refuted by the second proof's machine and judge.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from unittest.mock import patch
@@ -134,6 +135,16 @@ def test_each_edit_of_the_text_is_refuted(name: str) -> None:
     assert edited != compilation.ptx
     found = replay_plan(read(edited, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
     assert isinstance(found, Refuted), (name, found)
+
+
+def test_a_producer_that_does_not_wait_for_the_last_releases_is_refuted() -> None:
+    """The tensor core arrives at any time: without the waits at the producer's end, when the CTA may have ended."""
+    compilation = small_attention()
+    producer, rest = compilation.ptx.split("// role issuer")
+    filling, end = producer.rsplit("cp.async.bulk", 1)
+    edited = f"{filling}cp.async.bulk{re.sub(WAIT, GO_ON, end)}// role issuer{rest}"
+    found = replay_plan(read(edited, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
+    assert isinstance(found, Refuted) and {each.code for each in found.findings} == {"TC119"}, found
 
 
 def test_the_text_itself_is_proven() -> None:

@@ -141,8 +141,8 @@ MUTANTS: dict[str, tuple[str, str, int]] = {
     "a commit of one CTA": of_group(r"tcgen05\.commit", 1),
     "columns of one CTA": of_group(r"tcgen05\.alloc", 1),
     "columns of one CTA are freed": of_group(r"tcgen05\.dealloc", 1),
-    "products do not wait for a free slot of sums": (WAIT, GO_ON, 2),
-    "products do not wait for their operands": (WAIT, GO_ON, 3),
+    "products do not wait for a free slot of sums": (WAIT, GO_ON, -6),
+    "products do not wait for their operands": (WAIT, GO_ON, -5),
     "no wait for the sums": (WAIT, GO_ON, -1),
     # setting up and taking down
     "nobody knows that the peer runs": (line("barrier.cluster.arrive.relaxed") + line("barrier.cluster.wait"), "", 0),

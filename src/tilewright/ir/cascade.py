@@ -222,6 +222,10 @@ class SumPlace:
     waits: int = 1
 
 
+ANSWERS, ANSWERS_BYTES = 3, 3 * (SPAN_BYTES + 2 * 8)
+"""Slots of answers to requests for work, each at a multiple of a span, and what these and their barriers take."""
+
+
 @dataclass(frozen=True, slots=True)
 class CascadeDecisions:
     """row, column, streamed: axes of the program; column is "" where nothing is stored over rows and columns of a
@@ -267,7 +271,9 @@ class CascadeDecisions:
     by slot. asserts: 1 if the kernel asserts at run time what it does to tensor memory. sum_slots: of tensor memory,
     for what a role of its own issues: a walk's sums where walks only sum, else the products of an iteration that
     `issued` names by number; then a slot has issued_columns columns, beside the consumers' parts. factor_columns: the
-    last of tensor_columns, for factors of blocks."""
+    last of tensor_columns, for factors of blocks. handed: 1 if the hardware hands tiles out (`ir.ac.handed`): the grid
+    has a CTA for each tile, `ctas` of which run at once, and answers stand in the last ANSWERS_BYTES of shared
+    memory."""
 
     row: str
     column: str
@@ -332,6 +338,7 @@ class CascadeDecisions:
     issued: tuple[int, ...] = ()
     issued_columns: int = 0
     factor_columns: int = 0
+    handed: int = 0
 
     @property
     def sums_alone(self) -> bool:

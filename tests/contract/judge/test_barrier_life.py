@@ -76,12 +76,22 @@ _ENDS = "\t@%p0 mbarrier.inval.shared::cta.b64 [bar+8];\n"
 @pytest.mark.parametrize("signal", [_COMMIT, _TWICE, _BY_ANOTHER])
 def test_commit_under_way_at_exit(signal: str) -> None:
     """All that it covers is done, and the arrival itself may come when the CTA has ended."""
-    verdict, found = _judged(_kernel(after=signal).replace(_ENDS, ""))
+    text = _kernel(after=signal).replace(_ENDS, "")
+    verdict, found = _judged(text)
     assert verdict == "proven"
     assert ("TC119", Level.REVIEW) in found
+    verdict, found = _judged(text, CheckOptions(isa="tolerant,left_at_exit=strict"))
+    assert verdict == "refuted"
+    assert ("TC119", Level.ERROR) in found
 
 
 @pytest.mark.parametrize(("before", "after", "waited"), [(_COMMIT, "", ""), ("", _COMMIT, _WAIT)])
 def test_commit_known_at_exit(before: str, after: str, waited: str) -> None:
-    (kernel,) = check_text(_kernel(before, after, waited).replace(_ENDS, "")).kernels
-    assert kernel.verdict == "proven"
+    assert _judged(_kernel(before, after, waited).replace(_ENDS, "")) == ("proven", [])
+
+
+def test_that_commits_arrive_in_order_is_contested_at_exit_as_well() -> None:
+    text = _kernel(before=_COMMIT).replace(_ENDS, "")
+    found = _judged(text, CheckOptions(isa="strict"))
+    assert found == ("refuted", [("TC119", Level.ERROR)])
+    assert _judged(text, CheckOptions(isa="strict,tensor_pipeline=tolerant")) == ("proven", [])

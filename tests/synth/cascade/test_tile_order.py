@@ -29,8 +29,8 @@ def longest_share(walked, most, tiles, places, ctas, together):
     return max(shares)
 
 
-def chosen(walked, most, tiles, places, ctas, place_bytes=1):
-    return order_of_walks(walked, most, tiles, RASTER_GROUP, places, place_bytes, ctas, HOPPER)
+def chosen(walked, most, tiles, places, ctas, place_bytes=1, handed: bool | None = False):
+    return order_of_walks(walked, most, tiles, RASTER_GROUP, places, place_bytes, ctas, HOPPER, handed)
 
 
 @settings(max_examples=60, deadline=None)
@@ -79,6 +79,21 @@ def test_fewer_ctas_take_tiles_whose_rounds_would_drift():
 def test_tiles_of_one_length_and_tiles_with_ctas_of_their_own_stay_in_the_plain_order():
     assert chosen(WalkRange(Line(0, 0, 1), Line(0, 5, 1), 5), 8, (32, 1), 64, 132) == TakenOrder(0, 132)
     assert chosen(WalkRange(*CAUSAL, 32), 32, (32, 1), 4, 128) == TakenOrder(0, 128)
+
+
+@pytest.mark.parametrize(("places", "ctas", "handed"), [(4, 128, False), (16, 148, True), (64, 148, False)])
+def test_tiles_are_handed_out_where_that_saves_more_than_a_32nd(places, ctas, handed):
+    walked = WalkRange(*CAUSAL, 64)
+    order, dealt = (chosen(walked, 64, (64, 1), places, ctas, CACHE // 4, each) for each in (None, False))
+    assert (order.handed, dealt.handed) == (handed, False)
+    # Who is done first takes the next tile.
+    free = [0] * ctas
+    for number in range(64 * places):
+        row = place_in_order(matrix_of(number, 64, order.together or None)[1], 64, 1, RASTER_GROUP)[0]
+        free[free.index(min(free))] += row + 1
+    share = longest_share(walked, 64, (64, 1), places, dealt.ctas, dealt.together)
+    assert (32 * (share - max(free)) > share) == handed
+    assert chosen(walked, 64, (64, 1), places, ctas, CACHE // 4, handed=True).handed
 
 
 @pytest.mark.parametrize("share", [1, 4, 16])

@@ -16,7 +16,7 @@ from tilewright.contract.judge.initialised import used
 from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.run_state import BarrierState, ClusterState, EngineSignal, WarpState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
-from tilewright.contract.rules.interpretations import Interpretation
+from tilewright.contract.rules.interpretations import Interpretation, Interpretations
 from tilewright.contract.rules.replay_codes import RunFindings
 from tilewright.machine.core.event import BarrierInit, BarrierInvalidate
 
@@ -148,16 +148,20 @@ def _report_pending(
     )
 
 
-def left_at_exit(cluster: ClusterState, findings: RunFindings) -> None:
+def left_at_exit(cluster: ClusterState, interpretations: Interpretations, findings: RunFindings) -> None:
     """A tcgen05.commit whose arrival may come when its issuer's CTA has ended, and its barrier's bytes belong to
-    another: for review, as a cp.async that is left so is. Operations that it covers, arrivals at peers and cp.asyncs
-    are judged by themselves (`exit_rules`)."""
+    another. Operations that it covers, arrivals at peers and cp.asyncs are judged by themselves (`exit_rules`)."""
+    level, in_order = interpretations.left_at_exit, interpretations.tensor_pipeline is not Level.ERROR
+    if level is None:
+        return
     for cta, barriers in cluster.barriers.items():
         known = cluster.known_in(cta)
         for barrier in barriers.values():
             for track, signal in barrier.by_engine.items():
+                if signal.number is None or signal.mark.actor.cta != cta:
+                    continue
                 arrived = known.at(barrier.track) > signal.phase
-                if signal.number is None or arrived or known.at(track) > signal.number or signal.mark.actor.cta != cta:
+                if arrived or (in_order and known.at(track) > signal.number):
                     continue
                 who = name_of(signal.mark.actor)
                 findings.report(
@@ -171,5 +175,5 @@ def left_at_exit(cluster: ClusterState, findings: RunFindings) -> None:
                         f"all warps of CTA {cta} exit, and its shared memory goes to another CTA",
                         "the arrival comes at bytes of another CTA",
                     ),
-                    Level.REVIEW,
+                    level,
                 )

@@ -13,7 +13,7 @@ from tilewright.contract.judge import barrier_life, phase_ledger
 from tilewright.contract.judge.register_budgets import check_budgets
 from tilewright.contract.judge.run_state import BulkThread, ClusterState, OperationState, WarpState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
-from tilewright.contract.rules.interpretations import Interpretations
+from tilewright.contract.rules.interpretations import Interpretation, Interpretations
 from tilewright.contract.rules.replay_codes import RunFindings
 
 _WARPGROUP_WARPS = 4
@@ -32,8 +32,8 @@ def check_exit(cluster: ClusterState, interpretations: Interpretations, findings
     _check_remote(cluster, findings)
     check_budgets(cluster, findings)
     _check_tensor_operations(cluster, interpretations, findings)
-    barrier_life.left_at_exit(cluster, findings)
-    _check_async_copies(cluster, findings)
+    barrier_life.left_at_exit(cluster, interpretations, findings)
+    _check_async_copies(cluster, interpretations.left_at_exit, findings)
     for barriers in cluster.barriers.values():
         for barrier in barriers.values():
             phase_ledger.at_exit(cluster, barrier, findings)
@@ -194,7 +194,9 @@ def _check_tensor_operations(cluster: ClusterState, interpretations: Interpretat
         )
 
 
-def _check_async_copies(cluster: ClusterState, findings: RunFindings) -> None:
+def _check_async_copies(cluster: ClusterState, level: Interpretation, findings: RunFindings) -> None:
+    if level is None:
+        return
     clock = VectorClock()
     for warp in cluster.warps.values():
         clock.join(warp.order)
@@ -207,5 +209,5 @@ def _check_async_copies(cluster: ClusterState, findings: RunFindings) -> None:
                 copy.span,
                 exit_span,
                 (f"{who} issues it ({copy.span})", f"{who} exits ({exit_span}); the copy writes later"),
-                Level.REVIEW,
+                level,
             )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from tilewright.contract.typestate.claims import FoldClaim, ProductClaim, ProtocolClaims, RingClaim, TurnClaim
@@ -183,7 +184,10 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
             *(fold.address for fold in claims.folds),
         ]
     )
-    for number in range(ctas):
+    totals: dict[str, int] = {}
+    # Where the hardware hands tiles out, a CTA whose tile another has taken never begins.
+    begun = [number for number in range(ctas) if not claims.handed or number in tally.ctas]
+    for number in begun:
         where, cta = f"CTA {number}", tally.cta(number)
         seen = sorted(cta.barriers)
         shift = seen[0] - claimed[0] if seen and claimed else 0
@@ -193,6 +197,9 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
         if claims.stream is not None:
             symbols.update(claims.stream.symbols(number))
         ranged = {} if claims.range is None else claims.range.symbols(number)
+        if claims.handed:
+            ranged = _handed(cta, claims, shift, symbols)
+            totals = {name: totals.get(name, 0) + count for name, count in ranged.items()}
         tiles = _tiles(cta, claims, shift, symbols | ranged)
         if tiles is None:
             found.append(f"{where}: no number of tiles explains how often its rings are filled")
@@ -213,13 +220,33 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
         for fold in claims.folds:
             found.extend(f"{where}: {line}" for line in _fold(cta, fold, shift))
         found.extend(f"{where}: {line}" for line in (*_stores(cta, claims, own), *_roles(cta, claims)))
-    if not found and most_tiles != symbols.get(_TILES, 0):
+    if claims.handed:
+        found += (
+            [] if found or totals == _in_all(claims) else [f"all CTAs together have {totals}, not {_in_all(claims)}"]
+        )
+    elif not found and most_tiles != symbols.get(_TILES, 0):
         found.append(f"no CTA has more than {most_tiles} tiles, claimed are up to {symbols[_TILES]}")
     return tuple(found)
 
 
 def _fills(cta: CtaTally, ring: RingClaim, shift: int) -> int:
     return sum(cta.barriers[address + shift].phases for address in ring.counted_addresses)
+
+
+def _in_all(claims: ProtocolClaims) -> dict[str, int]:
+    """Of tiles that the hardware hands out: how many, and their iterations together, where each has its own number."""
+    ranged = {} if claims.range is None else {claims.range.all_symbol: sum(claims.range.lengths)}
+    return {_TILES: claims.handed, **ranged}
+
+
+def _handed(cta: CtaTally, claims: ProtocolClaims, shift: int, symbols: Mapping[str, int]) -> dict[str, int]:
+    """How many tiles a CTA was given, and their iterations, as its rings say; none where these do not agree."""
+    most = _in_all(claims)
+    for numbers in product(*(range(1, each + 1) for each in most.values())):
+        own = dict(zip(most, numbers, strict=True))
+        if all(_fills(cta, ring, shift) == ring.fills.at({**symbols, **own}) for ring in claims.rings):
+            return own
+    return dict.fromkeys(most, 0)
 
 
 def _tiles(cta: CtaTally, claims: ProtocolClaims, shift: int, symbols: Mapping[str, int]) -> int | None:

@@ -58,6 +58,7 @@ class Interpretations:
     repeated_init: Interpretation = Level.ERROR
     unused_barrier: Interpretation = Level.ERROR
     parity_sign: Interpretation = Level.ERROR
+    left_at_exit: Interpretation = Level.ERROR
 
     def level_of(self, name: str) -> Interpretation:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -290,6 +291,14 @@ POINTS: tuple[ContestedPoint, ...] = (
         "-1 counts as 1: ptxas shifts the operand left by 31 bits, so that its lowest bit alone decides.",
         ("PTX ISA 9.7.13.15 (mbarrier.test_wait)", "Triton 3.6: shr.s64 by 63 makes a parity of warp-specialized loops",
          "nvdisasm of ptxas 13.0 for sm_90a and sm_100a: SHF.L.U32 R0, R0, 0x1f, RZ before SYNCS.PHASECHK"),
+    ),
+    ContestedPoint(
+        "left_at_exit", ("TC119", "BG104"),
+        "May a CTA end before a cp.async has written, or a tcgen05.commit has arrived, if nobody needs either?",
+        "No: both come at any later time, and write shared memory that is another CTA's by then.",
+        "The hardware may keep a CTA's memory until both have come; the ISA is silent: for review.",
+        ("PTX ISA 9.7.9.25, 9.7.16.12", "NVIDIA/cutlass: producer_tail waits for every stage, also of commits",
+         "derived: no kernel of Triton, Gluon or CuTe DSL in this project's corpus leaves one"),
     ),
 )  # fmt: skip
 """Every contested point, in the order of the switches."""

@@ -176,7 +176,8 @@ class RoleClaim:
 @dataclass(frozen=True, slots=True)
 class ProtocolClaims:
     """Claims of one kernel. symbols: the values it was built with; minima: the least values the proof covers; stream:
-    where CTAs differ in how many parts of tiles they take; range: where tiles differ in their iterations."""
+    where CTAs differ in how many parts of tiles they take; range: where tiles differ in their iterations; handed: where
+    the hardware hands tiles out, how many there are for all CTAs."""
 
     kernel: str
     symbols: tuple[tuple[str, int], ...]
@@ -191,6 +192,7 @@ class ProtocolClaims:
     stream: StreamClaim | None = None
     range: RangeClaim | None = None
     products: ProductClaim | None = None
+    handed: int = 0
     folds: tuple[FoldClaim, ...] = ()
 
     def lines(self) -> tuple[str, ...]:

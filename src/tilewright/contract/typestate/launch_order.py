@@ -37,6 +37,7 @@ from tilewright.ir.ac.fragment import (
     FragmentMapOp,
     FragmentReadOp,
 )
+from tilewright.ir.ac.handed import OPERATIONS as HANDED_OPERATIONS
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp
 from tilewright.ir.ac.remade import OPERATIONS as REMADE_OPERATIONS
@@ -47,13 +48,13 @@ from tilewright.ir.ac.tensor_memory import SLOT_OPERATIONS, UNIT_OPERATIONS
 
 _LEAVE_GLOBAL_ALONE = (
     ac.AffineOp, ac.IndexDivideOp, ac.RangeOp, ac.SplitIndexOp, SplitPartOp, ac.CursorStartOp, ac.AdvanceOp,
-    ac.BarrierWaitOp,
+    ac.BarrierWaitOp, ac.DrainOp,
     ac.ArriveOp, ac.TransactionCloseOp, ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.WgmmaWaitOp,
     ac.ClusterReduceOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
     ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,
     TeamAfterOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, FragmentIssueOp,
     AccumulatorPartsOp, PromotedStartOp, PromoteOp, PromotedReadOp, *UNIT_OPERATIONS, *SLOT_OPERATIONS,
-    *REMADE_OPERATIONS,
+    *REMADE_OPERATIONS, *HANDED_OPERATIONS,
 )  # fmt: skip
 _LOOPS = (ac.TilesOp, ac.TurnTilesOp, ac.LoopOp, StreamPartOp, TurnStreamPartOp)
 """Whose own steps read nothing of global memory."""

@@ -44,6 +44,7 @@ from tilewright.contract.typestate.steps.async_copy import async_copy_step
 from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
 from tilewright.contract.typestate.steps.fragment import fragment_step
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
+from tilewright.contract.typestate.steps.handed import check_handed, handed_step, tiles_handed, work_ring
 from tilewright.contract.typestate.steps.index_load import index_load_step
 from tilewright.contract.typestate.steps.issue_order import issue_order_step, wait_with_the_turn
 from tilewright.contract.typestate.steps.promotion import promotion_step
@@ -146,6 +147,7 @@ _STEPS = (
     team_step,
     launch_order_step,
     range_step,
+    handed_step,
     tensor_memory_step,
     tensor_slot_step,
 )
@@ -164,7 +166,9 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     check_teams(kernel, findings)
     check_launch_order(kernel, findings)
     shared = shared_sides(kernel)
-    check_ranges(kernel, shared, findings)
+    check_handed(kernel, findings)
+    # Of answers every role takes each.
+    check_ranges(kernel, shared - {(work_ring(kernel), "full")}, findings)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
         walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, shared, RoleSummary(role))
@@ -233,6 +237,7 @@ def _claims_of_equal_tiles(kernel: Kernel, summaries: list[RoleSummary], pattern
         turns=turn_claims(kernel, summaries),
         stream=stream_claim(kernel),
         products=product_claim(kernel, summaries),
+        handed=tiles_handed(kernel),
         folds=fold_claims(kernel),
     )
 

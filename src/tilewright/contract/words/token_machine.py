@@ -31,6 +31,7 @@ from tilewright.contract.words.token_program import (
     Commit,
     Copy,
     CopyByThreads,
+    Drain,
     EndIssue,
     Fence,
     HandOver,
@@ -213,6 +214,8 @@ class _Unit:
                 env[step.result] = _OWN
             elif isinstance(step, Reduce):
                 yield from self._reduce(step)
+            elif isinstance(step, Drain):
+                yield from self._drain(step)
             elif isinstance(step, PassTurn):
                 self._pass_turn(step)
             elif isinstance(step, BeginIssue):
@@ -238,6 +241,15 @@ class _Unit:
             yield from self.run(step.body)
             values = [env.get(value) for value in step.yielded]
         env.update(zip(step.outputs, values, strict=True))
+
+    def _drain(self, step: Drain) -> _Blocked:
+        ring, first = self._ring(step.ring), self._position(step.cursor)
+        empty = self.machine.states[self.cta][ring.name].empty
+        for position in range(first, first + ring.stages):
+            stage, parity = position % ring.stages, position // ring.stages & 1 ^ 1
+            self.machine.log(self.name, f"waits for parity {parity} of empty[{stage}] of ring {ring.name} at its end")
+            while not empty[stage].passes(parity):
+                yield empty[stage], parity, step.op
 
     def _take_issue(self, step: TakeIssue | EndIssue) -> _Blocked:
         turns = self.machine.issue_turns(self)[self.number]

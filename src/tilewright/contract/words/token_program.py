@@ -21,6 +21,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
+from tilewright.ir.ac.handed import ANSWER_BYTES, WorkAskOp, WorkTakeOp
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp
 from tilewright.ir.ac.remade import RoomStartOp, SlotRemakeOp
@@ -46,6 +47,15 @@ class Wait:
     result: int
     full: bool
     invert: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Of all slots of a ring, from a cursor on."""
+
+    op: Operation
+    ring: Ring | None
+    cursor: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +236,7 @@ class EndIssue:
 
 Step = (
     Wait
+    | Drain
     | Start
     | Advance
     | Announce
@@ -288,6 +299,9 @@ class TokenProgram:
         cursor, result = self.number(op.cursor), self.number(op.result)
         return Wait(op, self.ring(op.ring), cursor, result, op.side.data == "full", op.invert_parity.data)
 
+    def drain(self, op: ac.DrainOp) -> Drain:
+        return Drain(op, self.ring(op.ring), self.number(op.cursor))
+
     def start(self, op: ac.CursorStartOp) -> Start:
         return Start(self.number(op.result))
 
@@ -301,6 +315,12 @@ class TokenProgram:
         asked = self.kernel.declared.get(op.descriptor)
         box_bytes = asked.box_bytes if isinstance(asked, Map) else None
         return Copy(op, self.number(op.tx), self.number(op.result), box_bytes, op.multicast.data > 1, is_set(op.leader))
+
+    def ask(self, op: WorkAskOp) -> Copy:
+        return Copy(op, self.number(op.tx), -1, ANSWER_BYTES, everywhere=False)
+
+    def take_answer(self, op: WorkTakeOp) -> Release:
+        return Release(op, self.number(op.phase), everywhere=False)
 
     def copy_by_threads(self, op: AsyncCopyIssueOp) -> CopyByThreads:
         return CopyByThreads(op, self.number(op.tx), self.number(op.result), arrives=False)
@@ -437,6 +457,7 @@ _READ = cast(
     "dict[type[Operation], Callable[[TokenProgram, Operation], Step]]",
     {
         ac.BarrierWaitOp: TokenProgram.wait,
+        ac.DrainOp: TokenProgram.drain,
         ac.CursorStartOp: TokenProgram.start,
         ac.AdvanceOp: TokenProgram.advance,
         ac.ArriveExpectOp: TokenProgram.announce,
@@ -463,6 +484,8 @@ _READ = cast(
         TensorCommitOp: TokenProgram.commit_products,
         TensorWaitOp: TokenProgram.await_products,
         TensorReleaseOp: TokenProgram.release_by_products,
+        WorkAskOp: TokenProgram.ask,
+        WorkTakeOp: TokenProgram.take_answer,
         ac.ClusterReduceOp: TokenProgram.reduce,
         ac.LoopOp: TokenProgram.loop,
         ac.TilesOp: TokenProgram.tiles,

@@ -56,6 +56,12 @@ _CHOICES = (
         lambda wanted: replace(wanted, split=1),
     ),
     _Choice(
+        "tiles that the hardware hands out",
+        lambda decisions: isinstance(decisions, CascadeDecisions) and bool(decisions.handed),
+        lambda wanted: wanted.handed is True,
+        lambda wanted: replace(wanted, handed=False),
+    ),
+    _Choice(
         "pairs of CTAs that multiply as one",
         lambda decisions: isinstance(decisions, CascadeDecisions) and bool(decisions.pair),
         lambda wanted: wanted.cluster not in (None, (1, 1)),

@@ -20,7 +20,7 @@ from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, group_tiles, small_rows
 from tilewright.driver.reproof.small_streams import SmallStream, small_stream, stream_quantities
 from tilewright.driver.reproof.small_teams import CTAS_OF_TEAMS, TILES_OF_TEAMS, TeamGrid, slices_of_teams
-from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
+from tilewright.ir.cascade import ANSWERS, CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
 from tilewright.ir.copy_decisions import MapDecision, StoreDecision
 from tilewright.ir.tile import operations as tile
@@ -49,6 +49,8 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     deepest = max((slot.slots for slot in d.slots if not slot.resident), default=1)
     # Of a CTA, so many that a slot which stays for a tile is filled again.
     of_cta = 1 + max((slot.slots for slot in d.slots if slot.resident), default=1)
+    # Answers to requests for work come round as well.
+    of_cta = max(of_cta, 1 + ANSWERS) if d.handed else of_cta
     found = dict(extents)
     # Whole iterations, each of as many tiles as in the large one.
     together = d.walked_together * d.shares

@@ -355,6 +355,18 @@ class BarrierWaitOp(AcOperation):
 
 
 @irdl_op_definition
+class DrainOp(AcOperation):
+    """A filler waits at its end until every slot of the ring is free. cursor: behind the last slot that it filled.
+
+    Whoever releases a slot by the tensor core (`ac.tensor.release`) waits for no arrival: that comes at any later time,
+    and must find the barrier still there."""
+
+    name = "ac.mbarrier.drain"
+    ring = operand_def(RingType)
+    cursor = operand_def(CursorType)
+
+
+@irdl_op_definition
 class ArriveExpectOp(AcOperation):
     """mbarrier.arrive.expect_tx on the slot's full barrier. elected: 1 if the first thread of a warpgroup does it for
     its unit (0 where absent). leader: 1 if on that of the first CTA of the pair, which both CTAs of it do."""
@@ -632,7 +644,7 @@ Ac = Dialect(
         NextGroupTileOp, RangeOp, LoopOp, YieldOp, AffineOp,
         IndexDivideOp, IndexLoadOp, IndexNumberOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
-        CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
+        CursorStartOp, AdvanceOp, BarrierWaitOp, DrainOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,
         FragmentLoadOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,
         CopyStoreOp, BulkCommitOp, BulkWaitOp, GlobalStoreOp, RowsStoreOp,

@@ -37,6 +37,7 @@ from xdsl.irdl import (
 )
 
 from tilewright.ir.ac import async_copy as ac_async_copy
+from tilewright.ir.ac import handed as ac_handed
 from tilewright.ir.ac import issue_order as ac_issue_order
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac import remade as ac_remade
@@ -147,6 +148,7 @@ Ac = Dialect(
         ac_split.SplitPartOp,
         *ac_team.OPERATIONS,
         *ac_issue_order.OPERATIONS,
+        *ac_handed.OPERATIONS,
         *ac_tensor_memory.OPERATIONS,
     ],
     [*ac_async_copy.Ac.attributes, *ac_tensor_memory.TYPES],

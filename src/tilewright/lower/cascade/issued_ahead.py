@@ -28,6 +28,7 @@ from tilewright.ir.issued_products import issued_columns, issued_products, opera
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loops
 from tilewright.lower.build import Build, counted_loop, new_role
+from tilewright.lower.cascade.handed import Work
 from tilewright.lower.cascade.place import open_tiles
 from tilewright.lower.cascade.slot_sums import Issuer, Sums
 from tilewright.lower.cascade.slots import Ring, release
@@ -47,14 +48,16 @@ def add_issuer_ahead(
     rings: Mapping[tile.LoadOp, Ring],
     sums: Sums,
     first: int,
+    work: Work | None,
 ) -> None:
-    """The role that multiplies. first: its first thread."""
-    role, _ = new_role(build, "issuer", "thread1", 1, first, d.producer_registers)
+    """The role that multiplies. first: its first thread; work: answers, where the hardware hands tiles out."""
+    role, unit = new_role(build, "issuer", "thread1", 1, first, d.producer_registers)
     taken = {load for each in issued_products(program, d) for load in operands_of(program, each)}
     listed = [load for load in rings if load in taken]
     starts = [*(rings[load].start(role, "full") for load in listed), sums.start(role, "empty")]
+    starts += [] if work is None else [work.start(role, "full")]
     inside, _, carried = open_tiles(role, program, d, starts)
-    cursors, own = dict(zip(listed, carried, strict=False)), carried[-1]
+    cursors, own = dict(zip(listed, carried, strict=False)), carried[len(listed)]
     staying: dict[tile.LoadOp, SSAValue] = {}
     walks = [loop for loop in loops(program) if issued_products(program, d, loop)]
     for number, loop in enumerate(walks):
@@ -85,7 +88,8 @@ def add_issuer_ahead(
         later = {load for each in walks[number + 1 :] for load in _operands(program, d, each)}
         for load in [load for load in staying if load not in later]:
             release_read(inside, staying.pop(load))
-    inside.add(ac.YieldOp.create(operands=[*(cursors[load] for load in listed), own]))
+    left = [] if work is None else [work.take(inside, carried[-1], unit, meets=False)]
+    inside.add(ac.YieldOp.create(operands=[*(cursors[load] for load in listed), own, *left]))
 
 
 def _operands(program: tile.ProgramOp, d: CascadeDecisions, loop: tile.LoopOp) -> set[tile.LoadOp]:

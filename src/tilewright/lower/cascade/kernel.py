@@ -42,6 +42,7 @@ from tilewright.lower.build import (
     wait_for_launch_before,
 )
 from tilewright.lower.cascade.consumer import Consumer
+from tilewright.lower.cascade.handed import Work, declare_work
 from tilewright.lower.cascade.issued_ahead import Ahead, add_issuer_ahead
 from tilewright.lower.cascade.place import (
     KnownPlaces,
@@ -104,11 +105,14 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     left = value_of(in_all, program.extents) - (d.stream.tiles if d.stream else 0)
     # So many CTAs are there at most; of run-time tiles no more than one each.
     launched = d.ctas // d.split
-    ctas: Size = launched // d.cluster[1]
+    ctas: Size = in_all if d.handed else launched // d.cluster[1]
     if not isinstance(in_all, int):
         clusters = in_all if d.cluster == (1, 1) else product(cluster_counts(program, d))
         ctas = product((computed("min", clusters, d.ctas // d.cluster_ctas), d.cluster[0]))
-    symbols = {"K": (walked // d.walked_together, least), "tiles": (-(-left // launched), 0)}
+    symbols = {
+        "K": (walked // d.walked_together, least),
+        "tiles": (left if d.handed else -(-left // launched), int(bool(d.handed))),
+    }
     symbols |= stream_symbols(d.stream, walked, least)
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
@@ -138,8 +142,9 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
     allocated = memory if sums is None else sums.memory
     memory = allocated if d.issued else memory
+    work = declare_work(build, d) if d.handed else None
     declared = [each.ring for each in rings.values() if not each.decision.joined]
-    further = (turns, sums and sums.ring, meeting and meeting.ring)
+    further = (turns, sums and sums.ring, meeting and meeting.ring, work and work.ring)
     for ring in (*declared, *(each for each in further if each is not None)):
         build.add(ac.BarrierInitOp.create(operands=[ring]))
     if allocated is not None and not d.pair:
@@ -152,13 +157,13 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
         build.add(ac.CtaSyncOp.create())
     if d.programmatic and not d.filler_waits:
         wait_for_launch_before(build)
-    _add_producer(build, program, d, rings, arrays)
+    _add_producer(build, program, d, rings, arrays, work)
     if sums is not None and d.issued:
-        add_issuer_ahead(build, program, d, rings, sums, _WARPGROUP)
+        add_issuer_ahead(build, program, d, rings, sums, _WARPGROUP, work)
     elif sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
     shared = Shared(rows, columns, staging, turns, memory, partials, meeting, rooms, exchanges)
-    _add_consumer(build, program, d, rings, shared, arrays, sums)
+    _add_consumer(build, program, d, rings, shared, arrays, sums, work)
     if allocated is not None:
         take_down(build, d, allocated)
     if d.cluster_ctas > 1 and not d.pair:
@@ -254,11 +259,13 @@ def _add_producer(
     d: CascadeDecisions,
     rings: dict[tile.LoadOp, Ring],
     arrays: dict[str, SSAValue],
+    work: Work | None,
 ) -> None:
     unit = "warpgroup128" if d.copies_by_threads else "thread1"
-    role, _ = new_role(build, "producer", unit, 1, 0, d.producer_registers)
+    role, number = new_role(build, "producer", unit, 1, 0, d.producer_registers)
     led = leaders(rings)
     starts: Sequence[SSAValue] = [rings[load].start(role, "empty") for load in led]
+    starts = starts if work is None else [*starts, work.start(role, "empty"), work.start(role, "full")]
     share = split_index(role, d.split_sum)
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, section=section, limits=limits_of(d, arrays))
@@ -266,11 +273,16 @@ def _add_producer(
         if d.filler_waits:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
             wait_for_launch_before(outer)
-        brought = _bring_tile(outer, program, d, rings, arrays, place, dict(zip(led, carried, strict=True)))
-        outer.add(ac.YieldOp.create(operands=[brought[load] for load in led]))
+        asked = [] if work is None else [work.ask(outer, carried[-2])]
+        brought = _bring_tile(outer, program, d, rings, arrays, place, dict(zip(led, carried, strict=False)))
+        asked += [] if work is None else [work.take(outer, carried[-1], number, meets=False)]
+        outer.add(ac.YieldOp.create(operands=[*(brought[load] for load in led), *asked]))
         starts = outer.results()
     if d.copies_by_threads:
         role.add(AsyncCopyWaitOp.create())
+    for load, cursor in zip(led, starts, strict=False) if d.tensor_columns else ():
+        # The tensor core releases slots at any later time: the CTA must still be there.
+        role.add(ac.DrainOp.create(operands=[rings[load].ring, cursor]))
 
 
 def _bring_tile(
@@ -373,6 +385,7 @@ def _add_consumer(
     shared: Shared,
     arrays: dict[str, SSAValue],
     sums: Sums | None,
+    work: Work | None,
 ) -> None:
     apart = None if d.warp_rows == WARP_ROWS else d.warp_rows
     role, unit = new_role(
@@ -383,6 +396,7 @@ def _add_consumer(
     starts: Sequence[SSAValue] = [rings[load].start(role, "full") for load in led]
     starts = starts if sums is None else [*starts, sums.start(role, "full")]
     starts = [*starts, *start_meetings(role, shared.meeting)]
+    starts = starts if work is None else [*starts, work.start(role, "full")]
     share = split_index(role, d.split_sum)
     stored = share_of_result(role, d.split_sum, share)
     order = start_issue_order(role, d, unit)
@@ -396,12 +410,13 @@ def _add_consumer(
         kept, place = stored_by_last(outer, d.team_sum, stored, place.team), replace(place, share=share)
         consumer = Consumer(
             outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads, kept,
-            carried[len(led) :] if sums is None else [], issue_order=order, ahead=ahead,
+            carried[len(led) :] if sums is None and work is None else [], issue_order=order, ahead=ahead,
         )  # fmt: skip
         consumer.run()
         left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
         left += [consumer.ahead.cursor] if consumer.ahead is not None else []
         left += consumer.meetings
+        left += [] if work is None else [work.take(consumer.build, carried[-1], unit, meets=True)]
         outer.add(ac.YieldOp.create(operands=left))
         starts = outer.results()
     end_issue_order(role, order, unit)

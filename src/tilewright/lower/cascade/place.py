@@ -123,6 +123,7 @@ def open_tiles(
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
     batch: dict[str, Attribute] = {"batch": int_array(rounds)} if rounds else {}
     batch |= {"together": IntAttr(d.together)} if d.together else {}
+    batch |= {"handed": IntAttr(1)} if d.handed else {}
     op = ac.TilesOp.create(
         operands=list(carried),
         result_types=[value.type for value in carried],

@@ -38,6 +38,7 @@ from tilewright.lower.mlir.protocol import (
     write_arrive_expect,
     write_copy_issue,
     write_copy_store,
+    write_drain,
     write_wait,
     write_wgmma_issue,
 )
@@ -316,7 +317,7 @@ def _tiles_of_clusters(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp) -> int:
 
 
 def _write_tiles(state: Nvgpu, op: ac.TilesOp) -> None:
-    if op.batch is not None or op.together is not None:
+    if op.batch is not None or op.together is not None or op.handed is not None:
         raise cannot_write(op)
     text = state.text
     clusters = state.grid[0] * state.grid[1] * state.grid[2] // state.cluster_size
@@ -372,6 +373,8 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
             state.held[op.result] = write_wait(state, op)
             if waits_for_sums(op):
                 write_fence_after(state)
+        case ac.DrainOp():
+            write_drain(state, op)
         case ac.ArriveExpectOp():
             state.held[op.result] = write_arrive_expect(state, op)
         case ac.CopyIssueOp():

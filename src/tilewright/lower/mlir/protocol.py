@@ -32,8 +32,14 @@ _DESCRIPTOR_SWIZZLE = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
 
 
 def write_advance(state: Nvgpu, op: ac.AdvanceOp, stages: int) -> HeldCursor:
-    text, cursor = state.text, state.held[op.cursor]
+    cursor = state.held[op.cursor]
     assert isinstance(cursor, HeldCursor)
+    return _behind(state, cursor, stages)
+
+
+def _behind(state: Nvgpu, cursor: HeldCursor, stages: int) -> HeldCursor:
+    """The next slot's place in a ring of so many."""
+    text = state.text
     following = text.add(cursor.stage, 1, "following")
     wraps = text.into("wraps", f"arith.cmpi eq, {following}, {text.constant(stages)} : index")
     stage = text.into("stage", f"arith.select {wraps}, {text.constant(0)}, {following} : index")
@@ -41,18 +47,31 @@ def write_advance(state: Nvgpu, op: ac.AdvanceOp, stages: int) -> HeldCursor:
 
 
 def write_wait(state: Nvgpu, op: ac.BarrierWaitOp) -> HeldSlot:
-    text, ring, cursor = state.text, state.held[op.ring], state.held[op.cursor]
+    ring, cursor = state.held[op.ring], state.held[op.cursor]
     assert isinstance(ring, HeldRing) and isinstance(cursor, HeldCursor)
-    parity = cursor.parity
-    if op.invert_parity.data:
+    _write_wait_at(state, ring, cursor, op.side.data, inverted=bool(op.invert_parity.data))
+    return HeldSlot(ring, cursor.stage)
+
+
+def _write_wait_at(state: Nvgpu, ring: HeldRing, cursor: HeldCursor, side: str, *, inverted: bool) -> None:
+    text, parity = state.text, cursor.parity
+    if inverted:
         parity = text.binary("parity", "xori", parity, text.constant("true", "i1"), "i1")
     if state.cluster_size > 1:
-        _write_cluster_wait(state, ring, cursor, op.side.data, parity)
+        _write_cluster_wait(state, ring, cursor, side, parity)
     else:
-        group = ring.full if op.side.data == "full" else ring.empty
+        group = ring.full if side == "full" else ring.empty
         ticks = text.constant(_WAIT_HINT_NANOSECONDS)
         text.line(f"nvgpu.mbarrier.try_wait.parity {group}[{cursor.stage}], {parity}, {ticks} : {ring.kind}")
-    return HeldSlot(ring, cursor.stage)
+
+
+def write_drain(state: Nvgpu, op: ac.DrainOp) -> None:
+    """Each slot of the ring is waited for once more, as if it were to be filled."""
+    ring, cursor = state.held[op.ring], state.held[op.cursor]
+    assert isinstance(ring, HeldRing) and isinstance(cursor, HeldCursor)
+    for number in range(ring.stages):
+        cursor = _behind(state, cursor, ring.stages) if number else cursor
+        _write_wait_at(state, ring, cursor, "empty", inverted=True)
 
 
 def _write_cluster_wait(state: Nvgpu, ring: HeldRing, cursor: HeldCursor, side: str, parity: str) -> None:

@@ -23,6 +23,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import OPERATIONS as FRAGMENT_OPERATIONS
+from tilewright.ir.ac.handed import OPERATIONS as HANDED_OPERATIONS
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
@@ -76,6 +77,7 @@ from tilewright.lower.ptx.async_copy import lower_async_copy
 from tilewright.lower.ptx.cluster_sync import lower_sync
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.global_access import load_index
+from tilewright.lower.ptx.handed import lower_handed
 from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
@@ -102,6 +104,7 @@ from tilewright.lower.ptx.rings import (
     lower_arrive_expect,
     lower_copy_issue,
     lower_copy_store,
+    lower_drain,
 )
 from tilewright.lower.ptx.run_time import (
     CLUSTERS,
@@ -403,12 +406,15 @@ def _of_cta(text: Text, number: str, axis: str, ctas: int) -> str:
 
 def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> None:
     """tile = cluster number; while tile < total: (m, n) = raster(tile); body; tile += number of clusters. Where every
-    other round goes in the opposite direction, what is added alternates."""
+    other round goes in the opposite direction, what is added alternates. Where the hardware hands tiles out, the first
+    one is the CTA's own, and what the body takes says which is next (`handed`)."""
     text, cluster, passed = lowering.text, integers(kernel.cluster), lowering.passed
     tiles = tiles_of_clusters(op, kernel)
-    total = passed.operand(text, TILES, tiles_in_all(op, kernel))
+    handed, total, step = is_set(op.handed), "", ""
+    if not handed:
+        total = passed.operand(text, TILES, tiles_in_all(op, kernel))
+        step = passed.register(text, CLUSTERS, clusters_launched(kernel))
     block = op.body.block
-    step = passed.register(text, CLUSTERS, clusters_launched(kernel))
     tile = text.register("b32")
     if lowering.cluster_size > 1:
         text.emit("mov.u32", tile, "%clusterid.x")
@@ -417,7 +423,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     if op.first:
         text.emit("add.u32", tile, tile, text.into("b32", "mov.u32", op.first))
     both = ""
-    if op.together is not None:
+    if op.together is not None and not handed:
         # From CTA c of C to the mirrored place of the next round, 2 C - 1 - 2 c; from there on, 1 + 2 c.
         both = text.into("b32", "mov.u32", 2 * number_of(clusters_launched(kernel)))
         first = text.into("b32", "sub.s32", both, 1)
@@ -425,7 +431,8 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     _carry_in(lowering, block, op.indices, tuple(op.carried))
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
-    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
+    if not handed:
+        text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
     of_matrix = tile
     if op.batch is not None or op.together is not None:
         of_matrix = _place_in_batch(lowering, op, tile, passed.operand(text, OF_MATRIX, product(tiles)))
@@ -434,10 +441,15 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
     _lower_block(lowering, block)
     _carry_back(lowering, block, op.indices)
-    text.emit("add.u32", tile, tile, step)
-    if both:
-        text.emit("sub.u32", step, both, step)
-    text.emit("bra", head)
+    if handed:
+        following, more = lowering.granted[op]
+        text.emit("mov.u32", tile, following)
+        text.emit("bra", head, guard=more)
+    else:
+        text.emit("add.u32", tile, tile, step)
+        if both:
+            text.emit("sub.u32", step, both, step)
+        text.emit("bra", head)
     text.place(end)
     _carry_out(lowering, op, op.indices)
 
@@ -748,6 +760,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.CursorStartOp: _placed(_lower_cursor_start),
     ac.AdvanceOp: _placed(lower_advance),
     ac.BarrierWaitOp: _placed(lower_barrier_wait),
+    ac.DrainOp: lower_drain,
     ac.ArriveExpectOp: _placed(lower_arrive_expect),
     ac.CopyIssueOp: lower_copy_issue,
     ac.TransactionCloseOp: _nothing,
@@ -775,6 +788,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     AsyncCopyArriveOp: lower_async_copy,
     AsyncCopyFenceOp: lower_async_copy,
     AsyncCopyWaitOp: lower_async_copy,
+    **dict.fromkeys(HANDED_OPERATIONS, lower_handed),
     ac.SplitIndexOp: _placed(_lower_split_index),
     TeamAfterOp: lower_team_after,
     TeamSumOp: lower_team_sum,

@@ -14,7 +14,7 @@ from functools import cache
 
 from tilewright.targets.ptx import instruction_row
 
-_PREFIXES = {"pred": "%p", "b16": "%h", "b32": "%r", "b64": "%rd", "f32": "%f"}
+_PREFIXES = {"pred": "%p", "b16": "%h", "b32": "%r", "b64": "%rd", "b128": "%rq", "f32": "%f"}
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Text:
     labels: int = 0
 
     def register(self, kind: str) -> str:
-        """A fresh virtual register of type pred, b16, b32, b64 or f32."""
+        """A fresh virtual register of type pred, b16, b32, b64, b128 or f32."""
         number = self.taken.get(kind, 0)
         self.taken[kind] = number + 1
         return f"{_PREFIXES[kind]}{number}"

@@ -70,6 +70,8 @@ class Lowering:
     """Whether that role is of the first CTA of a pair alone."""
     items: dict[Operation, TurnItems] = field(default_factory=dict[Operation, "TurnItems"])
     """Of roles whose units take parts and whole tiles in turn."""
+    granted: dict[Operation, tuple[str, str]] = field(default_factory=dict[Operation, "tuple[str, str]"])
+    """Of loops over tiles that the hardware hands out: the next tile, and whether there is one."""
     walks: dict[Block, GroupWalk] = field(default_factory=dict[Block, GroupWalk])
     spare: list[AccumulatorPlace | ScalesPlace] = field(default_factory=list["AccumulatorPlace | ScalesPlace"])
     """Registers of partial products and scales that were promoted, for those that come."""

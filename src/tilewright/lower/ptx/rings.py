@@ -31,10 +31,14 @@ def ring_stages(cursor: SSAValue) -> int:
 
 
 def lower_advance(lowering: Lowering, op: ac.AdvanceOp) -> CursorPlace:
-    text = lowering.text
     cursor = lowering.place(op.cursor)
     assert isinstance(cursor, CursorPlace)
-    stages = ring_stages(op.cursor)
+    return _behind(lowering, cursor, ring_stages(op.cursor))
+
+
+def _behind(lowering: Lowering, cursor: CursorPlace, stages: int) -> CursorPlace:
+    """The next slot's place in a ring of so many."""
+    text = lowering.text
     following = text.into("b32", "add.u32", cursor.stage, 1)
     wraps = text.into("pred", "setp.eq.u32", following, stages)
     stage = text.into("b32", "selp.b32", 0, following, wraps)
@@ -67,14 +71,30 @@ def lower_wait(lowering: Lowering, op: ac.BarrierWaitOp, *, of_cluster: bool = F
         parity = text.into("b32", "xor.b32", parity, 1)
     # Nothing that a generic access wrote is handed over on either side: a slot's bytes come by copies, whatever CTA
     # issued them, and are read by wgmma alone. So the scope is the CTA's, on empty barriers too (see lower_arrive).
+    _wait(lowering, address, parity, ".acquire.cluster" if of_cluster else "")
+    return slot
+
+
+def _wait(lowering: Lowering, address: str, parity: str, order: str = "") -> None:
+    """Until a barrier has completed a phase of the parity. order: of the wait, where it is not the default."""
+    text = lowering.text
     retry, done = text.label("wait"), text.label("wait_done")
     text.place(retry)
-    passed, order = text.register("pred"), ".acquire.cluster" if of_cluster else ""
+    passed = text.register("pred")
     text.emit(f"mbarrier.try_wait.parity{order}.shared::cta.b64", passed, f"[{address}]", parity)
     text.emit("bra", done, guard=passed)
     text.emit("bra", retry)
     text.place(done)
-    return slot
+
+
+def lower_drain(lowering: Lowering, op: ac.DrainOp) -> None:
+    """Each slot of the ring is waited for once more, as if it were to be filled."""
+    ring, cursor = lowering.place(op.ring), lowering.place(op.cursor)
+    assert isinstance(ring, RingPlace) and isinstance(cursor, CursorPlace)
+    for number in range(ring.stages):
+        cursor = _behind(lowering, cursor, ring.stages) if number else cursor
+        address = barrier_address(lowering, SlotPlace(ring, cursor.stage), ring.stages)
+        _wait(lowering, address, lowering.text.into("b32", "xor.b32", cursor.parity, 1))
 
 
 def lower_arrive_expect(lowering: Lowering, op: ac.ArriveExpectOp) -> SlotPlace:

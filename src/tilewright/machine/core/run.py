@@ -10,7 +10,8 @@ Not handled: waits across clusters by other means than strong loads. Checked by:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 from random import Random
@@ -51,6 +52,10 @@ from tilewright.targets import Target
 STEP_LIMIT = 2_000_000_000
 CLUSTERS_MOST = 1 << 22
 _VARIABLE_BYTES_MOST = 1 << 32
+
+
+_KEPT = 0.25
+"""How often a request for the work of a cluster that has not begun is refused, though there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +132,27 @@ def run_launch(
     order = list(range(len(origins)))
     random.shuffle(order)
     unknown: list[UnknownPhase] = []
-    done = 0
+    done, begun, left, generous = 0, 0, deque(order), Random(seed)
+
+    def more_work() -> tuple[int, int, int] | None:
+        """The work of a cluster that has not begun, which then never does. The first cluster gets up to half of all, so
+        that it goes on for long and others begin; those are refused at times."""
+        nonlocal done
+        if len(left) <= (len(order) // 2 if begun == 1 else 0) or (begun > 1 and generous.random() < _KEPT):
+            return None
+        done += 1
+        return origins[left.popleft()]
+
+    def starts() -> Iterator[Callable[[], Cluster]]:
+        while left:
+            yield partial(start, left.popleft())
 
     def start(index: int) -> Cluster:
-        return start_cluster(prepared, program, random, counts, index, origins[index])
+        nonlocal begun
+        begun += 1
+        cluster = start_cluster(prepared, program, random, counts, index, origins[index])
+        cluster.more_work = more_work
+        return cluster
 
     def ended(cluster: Cluster) -> None:
         nonlocal done
@@ -142,7 +164,7 @@ def run_launch(
             progress(done / len(order))
 
     with np.errstate(all="ignore"):
-        run_grid((partial(start, index) for index in order), step_limit, ended)
+        run_grid(starts(), step_limit, ended)
     return RunReport(counts.instructions, counts.copies, counts.wgmmas, counts.phases, tuple(unknown))
 
 

@@ -219,6 +219,10 @@ class Counts:
     tensor_commits: int = 0
 
 
+def _none_left() -> None:
+    """No cluster of the grid has still to begin."""
+
+
 class Cluster:
     """The CTAs that run together, their pending engine actions and the seeded choice of what happens next.
 
@@ -230,6 +234,7 @@ class Cluster:
     some lanes of which exit while others go on, and where; refused: mbarriers (by CTA and address) and phases by which
     requests to take over work complete that nothing was given for; waited: of each mbarrier, the last phase that
     somebody has waited for; undefined: where what the run did is undefined though the machine goes on, with why.
+    work_to_take: first CTAs of clusters whose work is given to this one's requests, before more_work is asked.
     """
 
     def __init__(
@@ -276,6 +281,7 @@ class Cluster:
         self.unknown_phases: list[UnknownPhase] = []
         self.unknown_stores: list[UnknownStore] = []
         self.work_to_take: list[tuple[int, int, int]] = []
+        self.more_work: Callable[[], tuple[int, int, int] | None] = _none_left
         self.requests = 0
 
     def let_go(self) -> None:

@@ -31,6 +31,7 @@ from tilewright.machine.protocol.slice_operands import Kind
 
 _KNOWN = frozenset({
     "ld", "st", "st.async", "ldmatrix", "stmatrix",
+    "clusterlaunchcontrol.try_cancel", "clusterlaunchcontrol.query_cancel",
     "wgmma.mma_async", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
     "cp.async", "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "cp.async.mbarrier.arrive",
     "cp.async.bulk.tensor", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group",

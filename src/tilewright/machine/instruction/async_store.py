@@ -5,8 +5,8 @@ there, as a copy of their few bytes would. What lanes of one `st.async` write to
 one barrier of, is one copy: its bytes arrive together. Nothing can be told from their arriving apart but by who reads
 them without waiting for the phase, which is a race either way, and by a phase that expects less than all of them,
 which then overflows. `st.bulk` fills shared memory with zeros, in program order. A
-`clusterlaunchcontrol.try_cancel` is answered with "nothing to cancel", which the ISA always permits (16 bytes of
-zeros), unless whoever started the cluster has given it others' work to take.
+`clusterlaunchcontrol.try_cancel` is answered with a cluster that has not begun, or with "nothing to cancel", which the
+ISA always permits (16 bytes of zeros): whoever starts the grid's clusters decides.
 
 Source: PTX ISA 9.7.9.13 (st.async), 9.7.9.14 (st.bulk), 9.7.13.14 (red.async), 9.7.13.16 (clusterlaunchcontrol).
 Not handled: `st.async` and `red.async` with `.mmio` to global memory. Checked by:
@@ -226,7 +226,7 @@ def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
             if any(cluster.waited.get((cta, place), -1) >= phase for cta, place, phase in cluster.refused):
                 cluster.undefined[instruction.span] = "work is asked for once it was seen that there is none left"
             cluster.requests += 1
-            taken = cluster.work_to_take.pop(0) if cluster.work_to_take else None
+            taken = cluster.work_to_take.pop(0) if cluster.work_to_take else cluster.more_work()
             answer = (cluster.requests, 0, 0, 0) if taken is None else (*taken, cluster.requests)
             for cta in cluster.ctas if everyone else (own,):
                 if not answer[-1] and at in cta.barriers:

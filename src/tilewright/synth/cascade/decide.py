@@ -26,7 +26,9 @@ from dataclasses import replace
 from tilewright.base.plural import counted
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import (
+    ANSWERS_BYTES,
     RASTER_GROUP,
+    SPAN_BYTES,
     CascadeDecisions,
     SlotDecision,
     shared_columns_bytes,
@@ -435,6 +437,8 @@ def _decided(
     words += placement.words(axes.streamed) + factor_words(slots, placement.factor_columns)
     words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
+    bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, bool(choice.issued), target) + room
+    with_answers = -(-bytes_of_cta // SPAN_BYTES) * SPAN_BYTES + ANSWERS_BYTES
     if walked and (choice.pair or choice.resident > 1):
         return "parts of an axis that several CTAs walk together"
     if walked:
@@ -442,15 +446,21 @@ def _decided(
         words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
         most = _tiles_along(program, axes.streamed, choice.streamed)
         place_bytes = _place_bytes(program, axes, slots)
-        order = order_of_walks(walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target)
+        able = target.supports("cluster_launch_control") and with_answers <= target.limit("cta.shared_bytes_max")
+        handed = wanted.handed if able else False
+        order = order_of_walks(
+            walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target, handed
+        )
         if order.together:
             words += (f"tiles of {counted(order.together, 'place')} together, the longest first",)
+        if order.handed:
+            words += ("each CTA asks the hardware for its next tile",)
     words = (
         f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
         f"{tiles} tiles on {order.ctas} CTAs{', two on a multiprocessor' if choice.resident > 1 else ''}",
         *words,
     )
-    bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, bool(choice.issued), target) + room
+    bytes_of_cta = with_answers if order.handed else bytes_of_cta
     plan = IssuePlan((), (), ()) if allocated else plan
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
@@ -469,6 +479,7 @@ def _decided(
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
         pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1), asserts=int(wanted.asserts and allocated > 0),
         issued=choice.issued, issued_columns=placement.slot_columns, factor_columns=placement.factor_columns,
+        handed=int(order.handed),
     )  # fmt: skip
     if not (found.ordered and found.late) or wanted.ordered or order_pays(program, axes, found, target):
         return found

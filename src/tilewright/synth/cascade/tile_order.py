@@ -5,7 +5,8 @@ that `ir.tile.order` has, which CTA walks how far can be counted: one place of t
 of several places together, the longest first. Places that are taken together are read together, so no more of them
 than a share of the L2 cache holds. Rounds that alternate in direction balance if each has whole places; else each
 begins a few tiles later than the one before, and shares may differ by half. So grids of somewhat fewer CTAs are
-counted, too, and taken where they save more than they may cost besides. Of all these the one with the least longest
+counted, too, and taken where they save more than they may cost besides. Where the hardware hands tiles out, each CTA
+takes the next one as it is done, and none waits long for the last. Of all these the one with the least longest
 share is taken, of equal ones the simplest.
 
 Not handled: what a tile costs besides its iterations. Checked by: tests/synth/cascade/test_tile_order.py.
@@ -13,6 +14,7 @@ Not handled: what a tile costs besides its iterations. Checked by: tests/synth/c
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,19 +28,20 @@ from tilewright.targets import Target
 
 _SHARE_LEFT_IDLE = 16
 """Of the CTAs, no more than the sixteenth part is left out."""
-_WORTH_FEWER = 32
-"""Of the longest share, more than this part must be saved by leaving CTAs out."""
+_WORTH_SAVING = 32
+"""Of the longest share, more than this part must be saved by leaving CTAs out, or by handing tiles out."""
 _SHARE_OF_CACHE = 2
 """Half of the L2 cache is for what is read again; the rest holds what passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenOrder:
-    """together: places of the batch whose tiles are taken together, 0 for one place after the other; ctas: of the
-    grid."""
+    """together: places of the batch whose tiles are taken together, 0 for one place after the other; ctas: that run at
+    once; handed: whether each takes the next tile as it is done with one (`ir.ac.handed`)."""
 
     together: int
     ctas: int
+    handed: bool = False
 
 
 def order_of_walks(
@@ -50,8 +53,10 @@ def order_of_walks(
     place_bytes: int,
     ctas: int,
     target: Target,
+    handed: bool | None,
 ) -> TakenOrder:
-    """In which order, and by how many of `ctas` CTAs, tiles are taken.
+    """In which order, and by how many of `ctas` CTAs, tiles are taken. handed: whether they may be handed out, and must
+    be; None where that is to be found out.
 
     most: tiles of the streamed axis. tiles: of a place, along rows and columns, in bands of `group`. place_bytes: what
     is brought for one place along the streamed axis."""
@@ -71,10 +76,23 @@ def order_of_walks(
         return min(zip(shares, choices, strict=True), key=lambda each: each[0])
 
     share, order = best([ctas])
-    if _WORTH_FEWER * (share - int(of_place.sum()) * places // ctas) <= share:
+    mean = int(of_place.sum()) * places // ctas
+    if handed is not True and _WORTH_SAVING * (share - mean) <= share:
         return order
     fewer, other = best(range(ctas, fewest - 1, -1))
-    return other if _WORTH_FEWER * (share - fewer) > share else order
+    share, order = (fewer, other) if _WORTH_SAVING * (share - fewer) > share else (share, order)
+    if handed is False:
+        return order
+    found, together = min((_as_they_come(by_number[each], ctas), each) for each in groups)
+    return TakenOrder(together, ctas, True) if handed or _WORTH_SAVING * (share - found) > share else order
+
+
+def _as_they_come(lengths: NDArray[np.int64], ctas: int) -> int:
+    """The iterations of the CTA with the most, where each takes the next tile as it is done with one."""
+    busy = [0] * ctas
+    for length in lengths:
+        heapq.heapreplace(busy, busy[0] + int(length))
+    return max(busy)
 
 
 def _in_order(of_place: NDArray[np.int64], places: int, together: int) -> NDArray[np.int64]:

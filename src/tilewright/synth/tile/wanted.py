@@ -38,6 +38,7 @@ class Wanted:
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
     issuer: whether a role of its own issues, of walks that do more than sum, products whose operands are both slots.
+    handed: whether the hardware hands out tiles whose walks have different lengths, one as a CTA is done with another.
     asserts: whether the kernel asserts at run time what it does to tensor memory (`lower.ptx.tensor_asserts`).
     """
 
@@ -73,4 +74,5 @@ class Wanted:
     row_together: int | None = None
     steps: tuple[int, int] | None = None
     issuer: bool | None = None
+    handed: bool | None = None
     asserts: bool = False

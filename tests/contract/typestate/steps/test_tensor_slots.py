@@ -62,6 +62,10 @@ READ = "%values, %held = ac.tensor.read memory(%tensor_memory) phase(%phase_7) u
 MEET, RELEASE = "ac.tensor.fence %unit_2 [first_barrier = 1]\n", "ac.mbarrier.arrive %held [peers = 1]\n"
 ISSUER = "execution = #tier.exec<thread1, count = 1, first_thread = 128>"
 ROWS = "warp_rows = 32"
+DRAIN = "ac.mbarrier.drain ring(%w_ring) cursor(%cursor_2)\n"
+START = "%cursor = ac.cursor.start empty %w_ring\n"
+ISSUE = "%cursor_12 = ac.cursor.start full %w_ring\n"
+READER_DRAINS = "%other = ac.cursor.start full %w_ring\nac.mbarrier.drain ring(%w_ring) cursor(%other)\n"
 
 Case = tuple[tuple[tuple[str, str], ...], str, str]
 """Edits; the code; what stands in the line to which the finding leads."""
@@ -97,6 +101,16 @@ REFUTED: dict[str, Case] = {
         edit(W_RING, W_RING.replace("empty_arrivals = 1", "empty_arrivals = 2")), "MB009", "@w_ring"
     ),
     "slots of another ring": (edit("ring = sums_ring] ->", "ring = x_ring] ->"), "MB007", "ac.tensor.fill"),
+    # the end of the role that fills
+    "a ring is drained with the cursor of another": (
+        edit(DRAIN, DRAIN.replace("cursor_2", "cursor_3")), "MB007", "ac.mbarrier.drain"
+    ),
+    "a ring is drained as if nothing had been filled": (
+        ((DRAIN, DRAIN.replace("cursor_2", "before")), (START, START.replace("%cursor", "%before") + START)),
+        "MB006",
+        "ac.mbarrier.drain",
+    ),
+    "a role that reads drains": (edit(ISSUE, ISSUE + READER_DRAINS), "MB005", "ac.mbarrier.drain"),
     # who issues
     "products wait for nobody's phase": (
         edit(WAIT_FREE, WAIT_FREE.replace("invert_parity = 1", "invert_parity = 0")), "MB005", "%phase_2 ="
@@ -207,6 +221,13 @@ def test_rows_of_one_unit_follow_one_another() -> None:
     edits = edit("registers = 240]", "registers = 240, warp_rows = 32]")
     found = verdict(lowered(product, 64), edits)
     assert isinstance(found, Refuted) and "TC002" in {each.code for each in found.findings}, found
+
+
+def test_a_ring_is_drained_at_a_roles_end_alone() -> None:
+    found = verdict(
+        lowered(product), ((DRAIN, ""), ("%phase_1 = ac.m", DRAIN.replace("_2", "_10") + "%phase_1 = ac.m"))
+    )
+    assert not isinstance(found, Proven)
 
 
 def test_columns_off_the_steps_of_a_product_are_not_understood() -> None:

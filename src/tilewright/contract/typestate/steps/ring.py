@@ -22,6 +22,7 @@ from tilewright.contract.typestate.summary import WAIT, FillSite
 from tilewright.contract.typestate.token import Cursor, Filling, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.async_copy import AsyncCopyWaitOp
 from tilewright.ir.ac.format import is_set
 
 PEER_RELEASES = "a wgmma that has been waited for reads nothing later: a slot's release to another CTA is no fence"
@@ -41,6 +42,8 @@ def ring_step(walk: RoleWalk, op: Operation) -> bool:
                 _wrong(walk, op, token)
         case ac.BarrierWaitOp():
             _wait(walk, op)
+        case ac.DrainOp():
+            _drain(walk, op)
         case ac.ArriveExpectOp():
             _announce(walk, op)
         case ac.CopyIssueOp():
@@ -134,6 +137,37 @@ def _wait(walk: RoleWalk, op: ac.BarrierWaitOp) -> None:
     if walk.recording:
         walk.summary.waits.setdefault((ring.name, side), op)
     walk.give(op, op.result, slot)
+
+
+def _drain(walk: RoleWalk, op: ac.DrainOp) -> None:
+    """It ends: nobody waits for what the role does behind it, and all slots that are filled are released (`rings`)."""
+    ring, cursor = walk.ring_of(op, op.ring), walk.take(op, op.cursor)
+    if ring is None or not isinstance(cursor, Cursor):
+        _wrong(walk, op, cursor)
+        return
+    side = (ring.name, "empty")
+    if cursor.ring != ring.name:
+        walk.report("MB007", op, f"drains ring {ring.name} with {describe(cursor)}")
+        return
+    if cursor.side != "empty" or side not in walk.summary.waits:
+        walk.report("MB005", op, f"drains ring {ring.name}, of which it fills nothing")
+        return
+    if side in walk.shared:
+        walk.findings.doubt(f"drains ring {ring.name}, which other roles fill as well", op)
+    waited = walk.state.count(f"{WAIT}{ring.name}:empty")
+    if cursor.position != waited:
+        message = f"drains ring {ring.name} at position {cursor.position}, and has filled {waited}"
+        walk.report("MB006", op, message)
+    if op.parent_op() is not walk.role.op or not _ends_with_drains(op):
+        walk.findings.doubt("drains a ring before the role's end", op)
+
+
+def _ends_with_drains(op: Operation) -> bool:
+    """Whether nothing follows in the role that others may wait for."""
+    following = op.next_op
+    while isinstance(following, ac.DrainOp | AsyncCopyWaitOp):
+        following = following.next_op
+    return following is None
 
 
 def _parity_message(ring: str, side: str) -> str:
