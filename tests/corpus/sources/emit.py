@@ -17,7 +17,19 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
-_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp8e4nv": 1, "fp8e5": 1, "i8": 1, "i32": 4, "i64": 8, "u8": 1, "i16": 2}
+_BYTES = {
+    "fp16": 2,
+    "bf16": 2,
+    "fp32": 4,
+    "fp8e4nv": 1,
+    "fp8e5": 1,
+    "i8": 1,
+    "i32": 4,
+    "i64": 8,
+    "u8": 1,
+    "i16": 2,
+    "i1": 1,
+}
 # Triton's numbers of the driver's element types and swizzle modes.
 _ELEMENT = {0: "u8", 1: "u16", 2: "u32", 3: "i32", 4: "u64", 5: "i64", 6: "f16", 7: "f32", 9: "f64", 10: "bf16"}
 _PADDED = {14: "u4x16_align16"}  # Of 4-bit elements, two a byte in the array and a byte each in shared memory's boxes.
@@ -25,10 +37,10 @@ _SWIZZLE = {0: "none", 1: "32B", 2: "64B", 3: "128B"}
 
 
 class Ptr:
-    """A pointer to an array."""
+    """A pointer to an array. data: its integers, where the kernel decides by them."""
 
-    def __init__(self, dtype, *shape):
-        self.dtype, self.shape = dtype, shape
+    def __init__(self, dtype, *shape, data=None):
+        self.dtype, self.shape, self.data = dtype, shape, data
 
     @property
     def nbytes(self):
@@ -90,7 +102,7 @@ def _compile(fn, args, target, options, gluon, native):
                 constants[(index,)] = value
     source = (GluonASTSource if gluon else ASTSource)(fn, signature, constants, attributes)
     if not native:
-        options["ptx_version"] = 90
+        options.setdefault("ptx_version", 90)
     return triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
 
 
@@ -109,6 +121,8 @@ def _launch(fn, args, grid, metadata):
         match args[name]:
             case Ptr() as pointer:
                 params.append({"kind": "ptr", "bytes": pointer.nbytes, "align": 256, "buffer": name})
+                if pointer.data is not None:
+                    params[-1] |= {"data": pointer.data, "dtype": pointer.dtype}
             case Desc() as descriptor:
                 shape, strides = descriptor.shape, descriptor.strides
                 params += _descriptor(name, descriptor, maps.pop(0) if maps else None)

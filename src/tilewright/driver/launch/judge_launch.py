@@ -47,6 +47,7 @@ from tilewright.machine.protocol.constant_words import constants_kept
 from tilewright.machine.protocol.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import Steering, steering
+from tilewright.machine.protocol.thrown_away import thrown_away
 from tilewright.machine.symbolic.expression import TAKEN
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ _LIMIT_CODE = "LV202"
 _OF_THE_MAP = frozenset({"TM104"})
 """Errors about which tensor map a copy uses, whatever its box."""
 _TRAP_CODE = "MF008"
+_UNWRITTEN = "TC122"
 _TOO_LARGE = ("out-of-bounds", "mbarrier-range", "barrier-number", "barrier-count")
 """Names of faults that a number may cause by its size alone."""
 
@@ -361,6 +363,7 @@ def _judge_once(
             findings = judge.hang(hang)
         case None:
             pass
+    findings = _without_leftovers(findings, report.sliced, interpretations)
     allowed = tuple(finding for finding in findings if finding.level is Level.ERROR and allows(finding))
     if allowed:
         findings = tuple(finding for finding in findings if finding not in allowed)
@@ -400,6 +403,20 @@ def _judge_once(
         counts=frozenset(turns.counts),
         waits=frozenset(turns.waits_in_loops(report)),
     )
+
+
+def _without_leftovers(
+    findings: tuple[Diagnostic, ...], sliced: Slice, interpretations: Interpretations
+) -> tuple[Diagnostic, ...]:
+    """The findings, less grave where what nobody wrote to tensor memory is loaded and thrown away."""
+    level = interpretations.unwritten_tensor_memory
+    found = [each for each in findings if each.code == _UNWRITTEN]
+    if level is Level.ERROR or not found:
+        return findings
+    unused = thrown_away(sliced.text)
+    excused = [each for each in found if each.primary in unused]
+    reviews = [replace(each, level=level) for each in excused if level is not None]
+    return (*(each for each in findings if each not in excused), *reviews)
 
 
 def _witnesses(
