@@ -180,7 +180,8 @@ def _forms(
 def _keeping_threads(part: int, streamed: RowDecision) -> list[int]:
     """Threads of a CTA that walks so many points by strips: the usual numbers, and fewer by which the last strip is as
     full as can be."""
-    of_thread, found = streamed.run * streamed.pieces, list(_KEEPING_THREADS)
+    of_thread = streamed.run * streamed.pieces
+    found: list[int] = [*_KEEPING_THREADS]
     for threads in _KEEPING_THREADS:
         strips = -(-part // (threads * of_thread))
         found.append(max(_THREADS_LEAST, -(-part // (strips * of_thread * _WARP_THREADS)) * _WARP_THREADS))
