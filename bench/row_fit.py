@@ -29,7 +29,7 @@ from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 _WARP_THREADS = 32
-_STEPS = 3000
+_STEPS = 1000
 _FIRST_STEP = 0.3
 _TRUSTED = 0.01
 _SPREAD = 1.0
@@ -60,16 +60,18 @@ def timed(rows: Sequence[Mapping[str, Any]]) -> list[list[Timed]]:
 
 
 def _known(row: Mapping[str, Any], taken: Mapping[str, Any]) -> tuple[RowWork, RowForm] | None:
-    """The work and the form of one that was timed; None for one that is no CTA's."""
-    wanted = Wanted(row_threads=taken["threads"] // taken["ctas"], row_ctas=taken["ctas"])
-    if taken["threads"] <= _WARP_THREADS:
+    """The work and the form of one that was timed; None for one that is no CTA's, or not chosen among."""
+    threads, ctas, together = taken["threads"], taken["ctas"], taken.get("together", 1)
+    wanted = Wanted(row_threads=threads // ctas, row_ctas=ctas)
+    if threads <= _WARP_THREADS:
         return None
     kernel, (m, n) = getattr(importlib.import_module("examples.rows"), row["program"]), row["shape"]
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
     program = the_program(trace(kernel, {"M": m, "N": n}, elements))
     work, forms = candidates(program, shared_rows(program, wanted), target("sm_90a"), wanted)
     for decided, form in forms:
-        if (decided.streamed, bool(decided.kept)) == (taken["streamed"], bool(taken["kept"])):
+        kind = (decided.streamed, bool(decided.kept), decided.together)
+        if kind == (taken["streamed"], bool(taken["kept"]), together):
             return work, form
     return None
 

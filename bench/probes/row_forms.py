@@ -1,8 +1,9 @@
 """How long does a row-wise program take in each form that `synth.store` chooses among?
 
-A form is how many CTAs of how many threads share a row, and where it waits between walks: in registers, in shared
-memory, or nowhere. Forms of one program and shape are timed in one run, beside a plain copy. What the model of rows
-holds for true of a GPU (`rows.*` of its target) is fitted to these times (`bench.row_fit`).
+A form is how many CTAs of how many threads share a row, how many rows they take at once, and where rows wait between
+walks: in registers, in shared memory, or nowhere. Forms of one program and shape are timed in one run, beside a plain
+copy. What the model of rows holds for true of a GPU, `rows.*` of its target, is fitted to these times
+(`bench.row_fit`).
 
     python -m bench.probes.row_forms --prepare --kernels out/forms     # compile ahead; needs no GPU
     python -m bench.probes.row_forms --kernels out/forms
@@ -37,9 +38,9 @@ _ELEMENTS = 1 << 25
 _NEAR = 1.2
 """Over the time that the model holds for the least: forms that take longer by it are not timed."""
 _LENGTHS = {
-    "softmax": (2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144),
+    "softmax": (1152, 1408, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144),
     "rms_norm": (4096, 8192, 16384, 65536),
-    "layer_norm": (4096, 8192, 16384, 65536),
+    "layer_norm": (1536, 2560, 3584, 4096, 8192, 10752, 12800, 14336, 16384, 65536),
     "quantize": (8192, 32768),
     "argmax": (8192, 32768),
 }
@@ -60,18 +61,19 @@ class RowForm:
     threads: int = 0
     ctas: int = 0
     kept: bool | None = None
+    together: int = 0
 
     @property
     def name(self) -> str:
         where = {None: "chosen", True: "shared", False: "registers"}[self.kept]
-        return f"{self.threads} threads x {self.ctas} CTAs, {where}"
+        return f"{self.threads} threads x {self.ctas} CTAs, {where}, {self.together} at once"
 
     @property
     def wanted(self) -> Wanted:
         """The compiler's choices that make the form."""
         threads, ctas = self.threads or None, self.ctas or None
         return Wanted(
-            row_threads=threads, row_ctas=ctas, row_kept=self.kept,
+            row_threads=threads, row_ctas=ctas, row_kept=self.kept, row_together=self.together or None,
             cut=None if (threads, ctas, self.kept) == (None, None, None) else False,
         )  # fmt: skip
 
@@ -90,7 +92,10 @@ def forms() -> list[RowForm]:
         cycles = [row_cycles(times, work, form, hopper) for _, form in known]
         case = RowForm(name, rows, length)
         near = [row for (row, _), each in zip(known, cycles, strict=True) if each <= _NEAR * min(cycles)]
-        found += [case, *(replace(case, threads=row.cta_threads, ctas=row.ctas, kept=bool(row.kept)) for row in near)]
+        found.append(case)
+        for row in near:
+            at_once = row.together
+            found.append(replace(case, threads=row.cta_threads, ctas=row.ctas, kept=bool(row.kept), together=at_once))
     return found
 
 
@@ -99,6 +104,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--kernels", type=Path, default=Path("out/forms"))
     parser.add_argument("--prepare", action="store_true", help="only compile")
     parser.add_argument("--fit", action="store_true", help="fit the target's rows to the times that are recorded")
+    parser.add_argument("--from", dest="records", type=Path, action="append", help="a record to fit to")
     parser.add_argument("--jobs", type=int, default=2, help="compiling processes")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--results", type=Path, default=Path("bench/results"))
@@ -107,7 +113,8 @@ def main(arguments: list[str]) -> int:
         print(f"{prepare(forms(), given.kernels, given.jobs)} compiled")
         return 0
     if given.fit:
-        return fit(json.loads((given.results / "row-forms.json").read_text("utf-8"))["rows"])
+        files = given.records or [given.results / "row-forms.json"]
+        return fit([row for file in files for row in json.loads(file.read_text("utf-8"))["rows"]])
     import torch
 
     found: list[dict[str, Any]] = []
@@ -144,7 +151,8 @@ def _measured(
 
         contenders.append(Contender(form.name, call, results[0]))
         (row,) = cast("list[dict[str, Any]]", compiled.bundle.decisions["rows"])
-        decided[form.name] = {name: row[name] for name in ("threads", "ctas", "streamed", "kept")}
+        decided[form.name] = {name: row[name] for name in ("threads", "ctas", "streamed", "kept", "together")}
+        decided[form.name]["registers"] = compiled.bundle.facts["registers"]
     copied = torch.empty_like(inputs[0])
     contenders.append(Contender("copy", lambda index: copied.copy_(inputs[index % sets]), copied))
     result = race(torch, contenders, sets=sets, turns=given.turns)

@@ -41,7 +41,7 @@ def made(shape):
 def test_the_values_that_made_the_times_lose_nothing_else():
     shapes = [made(shape) for shape in timed([record(), record(8192, 4096), record(65536, 16)])]
     assert first_choices(TRUTH, shapes) == [1.0] * 3
-    for worse in (replace(TRUTH, meeting_cycles=9000.0), replace(TRUTH, cta_bytes_per_kilocycle=3000.0)):
+    for worse in (replace(TRUTH, cluster_cycles=90000.0), replace(TRUTH, point_permille=300000.0)):
         assert loss(worse, shapes) > loss(TRUTH, shapes)
 
 

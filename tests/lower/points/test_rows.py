@@ -276,3 +276,22 @@ def test_the_last_rows_come_first_where_the_cache_does_not_hold_what_the_kernel_
     found = store_rows.last_first(after, decisions, the_program(before), hopper)
     assert isinstance(found, ElementwiseDecisions)
     assert [row.backwards for row in found.rows] == [backwards]
+
+
+def test_a_product_that_only_a_sum_needs_is_rounded_with_it():
+    """Squares with what they are added to, in registers, where each thread has 8; the scaled point with its bias."""
+    ptx = lower(row_examples.layer_norm, {"M": 2, "N": 256}).ptx
+    assert ptx.count("fma.rn.f32") == 6 + 8
+
+
+def test_a_product_that_is_stored_too_is_rounded_by_itself():
+    @tw.kernel
+    def both(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"], z: tw.Tensor["M"]) -> None:
+        i, j = tw.axes("M N")
+        square = x[i, j] * x[i, j]
+        y[i, j] = square
+        z[i] = tw.sum(square, over=j)
+
+    lowered = lower(both, {"M": 2, "N": 256}, dict.fromkeys("xyz", Element.F32))
+    assert "fma.rn.f32" not in lowered.ptx
+    assert_near(lowered, random_inputs(lowered))

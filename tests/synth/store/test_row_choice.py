@@ -42,6 +42,14 @@ def test_a_row_of_one_walk_waits_nowhere():
         assert not row_of(argmax, 500, length).kept
 
 
+def test_rows_of_norms_wait_where_what_they_share_stays_in_a_cache():
+    """Threads that make the last strip full: 14336 elements are two strips of 448."""
+    for length, threads in ((2560, 160), (8192, 256), (16384, 512)):
+        row = row_of(layer_norm, (1 << 25) // length, length)
+        assert (row.kept, row.threads, row.ctas) == (("x",), threads, 1), length
+    assert row_of(layer_norm, 2340, 14336).threads == 448
+
+
 def test_few_rows_are_shared_by_more_threads():
     assert row_of(quantize, 9, 29120).threads > row_of(quantize, 9000, 29120).threads
     assert row_of(rms_norm, 3, 248512).ctas > row_of(rms_norm, 3, 20000).ctas > 1

@@ -1,6 +1,7 @@
 """The model of rows: what fits a multiprocessor, and which form it holds for quicker."""
 
 import math
+from dataclasses import replace
 
 from tilewright.synth.store.row_time import RowForm, RowWork, resident_ctas, row_cycles, times_of
 from tilewright.targets import target
@@ -49,3 +50,25 @@ def test_few_rows_are_quicker_in_clusters():
     assert row_cycles(TIMES, few, form(ctas=8, threads=256), HOPPER) < row_cycles(
         TIMES, few, form(threads=1024), HOPPER
     )
+
+
+def test_what_all_rows_share_costs_less_where_the_l1_cache_has_room_for_it():
+    """Three CTAs of 33 KiB leave half of the cache; six leave less than the 64 KiB of two vectors."""
+    norm = RowWork(
+        rows=2048, length=16384, read_bytes=2, stored_bytes=2, walks=3, meetings=2, vectors=2, vector_bytes=4
+    )
+
+    def kept(threads: int, ctas_of_it: float, work: RowWork) -> float:
+        each = RowForm(threads, 1, 1, 32, 33 * 1024, 1, strips=2, padded=work.length, kept=True)
+        assert resident_ctas(each, HOPPER) == ctas_of_it
+        return row_cycles(TIMES, work, each, HOPPER)
+
+    alone = replace(norm, vectors=0, vector_bytes=0)
+    assert kept(640, 3, norm) == kept(640, 3, alone)
+    assert kept(256, 6, norm) > kept(256, 6, alone)
+
+
+def test_many_short_parts_of_clusters_take_as_long_as_they_begin():
+    work = replace(SOFTMAX, length=4096)
+    parts = 4096 * 16 / HOPPER.limit("device.multiprocessors")
+    assert row_cycles(TIMES, work, form(threads=64, ctas=16), HOPPER) == parts * TIMES.begin_cycles

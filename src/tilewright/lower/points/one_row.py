@@ -2,8 +2,9 @@
 
 Where one strip holds the row, what is loaded stays in registers from walk to walk, as packed words; what costs much
 (exponentials, quotients) stays too, and the rest is computed anew from both, so that few registers wait. The largest or
-smallest of elements as they were loaded is folded two at a time, as they lie in a word. Points past a row's end count
-nowhere (`row_strip`): they are folded as the function's identity, and not stored.
+smallest of elements as they were loaded is folded two at a time, as they lie in a word. A product that only a sum needs
+is rounded with it (`row_walks.product_of`). Points past a row's end count nowhere (`row_strip`): they are folded as the
+function's identity, and not stored.
 
 Checked by: tests/lower/points/test_rows.py.
 """
@@ -20,7 +21,7 @@ from tilewright.ir.rows import RowDecision
 from tilewright.lower.points.row_arrays import Fetched, RowArrays, index_along
 from tilewright.lower.points.row_folds import IDENTITIES, Chosen, better
 from tilewright.lower.points.row_strip import Strip
-from tilewright.lower.points.row_walks import Walk, is_costly
+from tilewright.lower.points.row_walks import Walk, is_costly, joins_a_sum, product_of
 from tilewright.lower.points.wide_loads import widened
 from tilewright.lower.ptx.emit import Text, float_literal
 from tilewright.lower.ptx.global_access import load_as_float, store_element
@@ -30,6 +31,8 @@ from tilewright.lower.ptx.scalar_region import lower_scalar_op
 
 _PAIRS = {"bf16": {"max": 0xFF80FF80, "min": 0x7F807F80}, "f16": {"max": 0xFC00FC00, "min": 0x7C007C00}}
 """Two identities in a word, of elements and functions of which two are folded at once."""
+_SUMS_AT_ONCE = 2
+"""Of products of a run: one would wait for itself, and more take more additions at the end."""
 
 
 @dataclass(slots=True)
@@ -139,6 +142,15 @@ class OneRow:
         if isinstance(inner, ac.IndexNumberOp):
             self.points[result] = [self.number_at(inner, piece, element) for element in range(self.row.run)]
             return
+        if joins_a_sum(inner):
+            return  # computed with the sum
+        if (product := product_of(inner)) is not None:
+            (other,) = [each for each in inner.operands if each is not product.result]
+            factors = [self.factors(product, piece, element) for element in range(self.row.run)]
+            addends = [self.register(other, piece, element) for element in range(self.row.run)]
+            pairs = zip(factors, addends, strict=True)
+            self.points[result] = [emit_scalar(self.text, "fma", (*pair, addend)) for pair, addend in pairs]
+            return
         for element in range(self.row.run):
             point: Places = {each: ScalarPlace(self.register(each, piece, element)) for each in inner.operands}
             if not lower_scalar_op(self.text, point, inner):
@@ -149,6 +161,11 @@ class OneRow:
         self.points[result] = registers
         if not self.row.streamed and is_costly(inner):
             self.kept.setdefault(result, []).append(registers)
+
+    def factors(self, product: ac.ScalarOp, piece: int, element: int) -> tuple[str, str]:
+        """Registers with what is multiplied at a point."""
+        left, right = (self.register(each, piece, element) for each in product.inputs)
+        return left, right
 
     def number_at(self, op: ac.IndexNumberOp, piece: int, element: int) -> str:
         """The number of a point along an axis."""
@@ -197,16 +214,32 @@ class OneRow:
 
     def partial(self, op: ac.FoldOp, piece: int) -> str:
         """Of the thread's own elements in a piece."""
-        text, fold = self.text, self.function(op)
+        text, fold, elements = self.text, self.function(op), range(self.row.run)
         identity = float_literal(IDENTITIES[op.function.data])
-        found: list[str] = []
-        for element in range(self.row.run):
-            register, guard = self.register(op.value, piece, element), self.strip.counts(piece, element)
-            found.append(text.into("f32", "selp.f32", register, identity, guard) if guard else register)
+        is_cut, guard = self.strip.may_be_cut(piece), self.strip.guards[piece]
+        if (product := product_of(op)) is None:
+            found = [self.register(op.value, piece, element) for element in elements]
+        else:
+            found = self.products([self.factors(product, piece, element) for element in elements], apart=is_cut)
+        if is_cut:
+            guards = [self.strip.counts(piece, element) for element in elements]
+            pairs = zip(found, guards, strict=True)
+            found = [text.into("f32", "selp.f32", value, identity, inside) for value, inside in pairs]
         while len(found) > 1:
             pairs = [fold(left, right) for left, right in zip(found[::2], found[1::2], strict=False)]
             found = pairs + found[len(pairs) * 2 :]
-        return found[0]
+        # Where a piece lies in the row or past its end from end to end, so does what it is folded to.
+        return found[0] if is_cut or not guard else text.into("f32", "selp.f32", found[0], identity, guard)
+
+    def products(self, factors: list[tuple[str, str]], *, apart: bool) -> list[str]:
+        """Registers whose sum is that of the products: each product's own, or a few with several each."""
+        if apart:
+            return [emit_scalar(self.text, "mul", pair) for pair in factors]
+        sums = [emit_scalar(self.text, "mul", pair) for pair in factors[:_SUMS_AT_ONCE]]
+        for number, pair in enumerate(factors[_SUMS_AT_ONCE:]):
+            place = number % _SUMS_AT_ONCE
+            sums[place] = emit_scalar(self.text, "fma", (*pair, sums[place]))
+        return sums
 
     def no_place(self, op: ac.ArgFoldOp) -> Chosen:
         """Before the first element: it stands where that does, so that it is right where none is better."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.function import Function
 from tilewright.ir.rows import COSTLY
 
 Fold = ac.FoldOp | ac.ArgFoldOp
@@ -75,6 +76,23 @@ def levels_of(op: ac.ElementwiseOp) -> tuple[set[Operation], dict[Operation, int
 def is_costly(op: Operation) -> bool:
     """Whether a thread keeps what an op gives, rather than compute it anew."""
     return isinstance(op, ac.ScalarOp) and op.function.data in COSTLY
+
+
+def product_of(op: Operation) -> ac.ScalarOp | None:
+    """The product that is rounded with a sum, or with a fold that adds: one that nothing else needs."""
+    if not isinstance(op, ac.ScalarOp | ac.FoldOp) or op.function.data != Function.ADD.value:
+        return None
+    for operand in op.operands:
+        owner = operand.owner
+        if isinstance(owner, ac.ScalarOp) and owner.function.data == Function.MUL.value and operand.has_one_use():
+            return owner
+    return None
+
+
+def joins_a_sum(op: Operation) -> bool:
+    """Whether what an op gives is the product of a sum, with which it is computed."""
+    users = [use.operation for result in op.results for use in result.uses]
+    return len(users) == 1 and product_of(users[0]) is op
 
 
 def words_of(fold: Fold) -> int:

@@ -8,13 +8,15 @@ rows have these forms:
 - in shared memory, of one CTA or of a cluster's, walked by strips: what more than one walk needs waits there;
 - nowhere: each walk reads the row anew.
 
-The quickest by `row_time` is taken; of equally quick ones the first, as listed here, with the fewest CTAs.
+In the first, a CTA may take two rows at once; none of the second that was measured is quicker by that. The quickest by
+`row_time` is taken; of equally quick ones the first, as listed here, with the fewest CTAs.
 
 Checked by: tests/lower/points/test_rows.py and tests/synth/store/test_row_choice.py.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -54,16 +56,20 @@ SHORT_THREADS = 128
 _PIECES = (4, 3, 2, 1, 5, 6, 7, 8)
 """Runs of each thread of a CTA, the likelier first: many loads of a thread are on their way at once."""
 _THREADS_LEAST, _THREADS_USUAL, _THREADS_MOST = 128, 256, 512
+_THREADS_FEW = 64
+"""Of a CTA that may take several rows at once."""
 _STREAMING_THREADS = 1024
 _STREAMED_ELEMENTS = 16
 """Of a strip, in one thread."""
 _KEEPING_THREADS = (512, 256, 128, 1024)
+_TOGETHER = (1, 2)
+"""Rows that a CTA takes at once."""
 _ENOUGH_THREADS = 512
 """Of a multiprocessor: four warps for each of its schedulers keep it busy."""
 _OTHER_REGISTERS = 30
 """Of a thread, for addresses and what is computed of one run at a time, where there is room for them."""
-_USUAL_REGISTERS, _LEAST_REGISTERS = 16, 32
-"""The same as ptxas makes it: as few as hide what a thread waits for by itself."""
+_USUAL_REGISTERS, _ROW_REGISTERS, _LEAST_REGISTERS = 8, 8, 32
+"""The same as ptxas makes it, and for each row: as few as hide what a thread waits for by itself."""
 _STREAMING_REGISTERS = 34
 """Of a thread that holds one strip."""
 _NARROW_BYTES = 2
@@ -113,7 +119,7 @@ def candidates(
     """What is done with the rows, and the forms of CTAs that may do it."""
     uses = _uses(program, shared)
     length, moved = program.extents[shared.axis], (uses.read_bytes, uses.stored_bytes)
-    work = RowWork(shared.rows, length, *moved, uses.walks, uses.meetings, uses.vectors)
+    work = RowWork(shared.rows, length, *moved, uses.walks, uses.meetings, uses.vectors, uses.vector_bytes)
     return work, [each for each in _forms(program, shared, uses, target, wanted) if _is_asked_for(each[0], wanted)]
 
 
@@ -129,6 +135,7 @@ def _is_asked_for(row: RowDecision, wanted: Wanted) -> bool:
         wanted.row_ctas in (None, row.ctas)
         and wanted.row_threads in (None, row.cta_threads)
         and (wanted.row_kept is None or wanted.row_kept == bool(row.kept))
+        and wanted.row_together in (None, row.together)
     )
 
 
@@ -136,7 +143,8 @@ def _forms(
     program: tile.ProgramOp, shared: Shared, uses: _Uses, target: Target, wanted: Wanted
 ) -> Iterator[tuple[RowDecision, RowForm]]:
     """Every form with what it takes; last the one that is always possible."""
-    most_registers, together = target.limit("thread.registers_max"), _asked_together(shared, wanted)
+    most_registers = target.limit("thread.registers_max")
+    at_once = (_asked_together(shared, wanted),) if shared.apart or wanted.row_together else _TOGETHER
     clusters = [each for each in _CLUSTERS if each <= target.limit("cluster.ctas_max")]
     for ctas in clusters:
         part = -(-shared.covered // ctas)
@@ -144,27 +152,40 @@ def _forms(
             break
         few = _threads_of_cta(part, shared.run)
         many = _spread(few[0], replace(shared, covered=part), shared.rows * ctas, target)
-        for threads in [wanted.row_threads] if wanted.row_threads else dict.fromkeys((*few, many)):
+        every = [wanted.row_threads] if wanted.row_threads else dict.fromkeys((*few, many))
+        for threads, together in itertools.product(every, at_once):
             row = _held(shared, threads, ctas, together)
-            waiting = math.ceil(together * row.pieces * row.run * uses.registers)
+            waiting = math.ceil(row.pieces * row.run * (together * uses.own_registers + uses.shared_registers))
             if waiting > min(most_registers, target.limit("multiprocessor.registers") // threads) - _OTHER_REGISTERS:
                 continue
-            registers = max(_LEAST_REGISTERS, waiting + _USUAL_REGISTERS)
+            registers = max(_LEAST_REGISTERS, waiting + _USUAL_REGISTERS + _ROW_REGISTERS * together)
             yield row, RowForm(threads, together, ctas, registers, _partial_bytes(program, row), 1, padded=row.strip)
-    streamed = replace(
-        _held(shared, _STREAMING_THREADS, 1, together), streamed=1, pieces=max(1, _STREAMED_ELEMENTS // shared.run)
-    )
+    pieces = max(1, _STREAMED_ELEMENTS // shared.run)
+    streamed = replace(_held(shared, _STREAMING_THREADS, 1, at_once[0]), streamed=1, pieces=pieces)
     for ctas in clusters if uses.kept else ():
-        for threads in [wanted.row_threads] if wanted.row_threads else _KEEPING_THREADS:
+        every = [wanted.row_threads] if wanted.row_threads else _keeping_threads(-(-shared.covered // ctas), streamed)
+        for threads in every:
             row = replace(streamed, threads=threads * ctas, ctas=ctas, kept=uses.kept)
             size = row.kept_bytes(program.extents[shared.axis], uses.kept_bytes) + _partial_bytes(program, row)
             whole = wanted.row_kept or row.strip < 2 * shared.covered
             if whole and size <= target.limit("cta.shared_bytes_max"):
                 strips = -(-shared.covered // row.strip)
-                yield row, RowForm(threads, together, ctas, _STREAMING_REGISTERS, size, 1, strips, strips * row.strip)
+                form = RowForm(threads, row.together, ctas, _STREAMING_REGISTERS, size, 1, strips, kept=True)
+                yield row, replace(form, padded=strips * row.strip)
     strips, size = -(-shared.covered // streamed.strip), _partial_bytes(program, streamed)
-    padded = strips * streamed.strip
-    yield streamed, RowForm(_STREAMING_THREADS, together, 1, _STREAMING_REGISTERS, size, uses.walks, strips, padded)
+    form = RowForm(_STREAMING_THREADS, streamed.together, 1, _STREAMING_REGISTERS, size, uses.walks, strips)
+    yield streamed, replace(form, padded=strips * streamed.strip)
+
+
+def _keeping_threads(part: int, streamed: RowDecision) -> list[int]:
+    """Threads of a CTA that walks so many points by strips: the usual numbers, and fewer by which the last strip is as
+    full as can be."""
+    of_thread = streamed.run * streamed.pieces
+    found: list[int] = [*_KEEPING_THREADS]
+    for threads in _KEEPING_THREADS:
+        strips = -(-part // (threads * of_thread))
+        found.append(max(_THREADS_LEAST, -(-part // (strips * of_thread * _WARP_THREADS)) * _WARP_THREADS))
+    return list(dict.fromkeys(found))
 
 
 def _asked_together(shared: Shared, wanted: Wanted) -> int:
@@ -209,10 +230,10 @@ def _partial_bytes(program: tile.ProgramOp, row: RowDecision) -> int:
 
 
 def _threads_of_cta(length: int, run: int) -> list[int]:
-    """Of those up to the usual number, and of more, each so many that the last strip is as full as can be."""
+    """Of few, of those up to the usual number, and of more, each so many that the last strip is as full as can be."""
     choices = [-(-length // (run * pieces * _WARP_THREADS)) * _WARP_THREADS for pieces in _PIECES]
     found: list[int] = []
-    for low, high in ((_THREADS_LEAST - 1, _THREADS_USUAL), (_THREADS_USUAL, _THREADS_MOST)):
+    for low, high in itertools.pairwise((_THREADS_FEW - 1, _THREADS_LEAST - 1, _THREADS_USUAL, _THREADS_MOST)):
         fitting = [threads for threads in choices if low < threads <= high]
         found += [min(fitting, key=lambda threads: -length % (threads * run))] if fitting else []
     return found or [_THREADS_MOST]
@@ -237,18 +258,21 @@ def _spread(threads: int, shared: Shared, parts: int, target: Target) -> int:
 @dataclass(frozen=True, slots=True)
 class _Uses:
     """walks: over a row; meetings: of the threads that share one, folds that do not wait for each other at once;
-    read_bytes, stored_bytes: of one point, of arrays of which each row has a part; registers: of a point that waits
-    from one walk to the next; kept: parameters that more than one walk needs, each row its own part of them, in
-    vectors, with the bytes of a point of them; vectors: arrays that all rows share."""
+    read_bytes, stored_bytes: of one point, of arrays of which each row has a part; own_registers, shared_registers: of
+    a point that waits from one walk to the next, and of what all rows share; kept: parameters that more than one walk
+    needs, each row its own part of them, in vectors, with the bytes of a point of them; vectors: arrays that all rows
+    share, with the bytes of a point of all of them."""
 
     walks: int
     meetings: int
     read_bytes: int
     stored_bytes: int
-    registers: float
+    own_registers: float
+    shared_registers: float
     kept: tuple[str, ...]
     kept_bytes: int
     vectors: int
+    vector_bytes: int
 
 
 def _uses(program: tile.ProgramOp, shared: Shared) -> _Uses:
@@ -264,13 +288,17 @@ def _uses(program: tile.ProgramOp, shared: Shared) -> _Uses:
     walks = [ends[level] for level in sorted(ends)]
     # In registers, what costs much is computed once.
     computed: set[Operation] = set()
-    registers = 0.0
+    own = [op for op in along if len(read_type(op.tensor).axis_names) > 1]
+    vectors = [op for op in along if op not in own]
+    registers = [(0.0, 0.0)]
     for walk in walks:
         needed = _behind(walk, folds | computed)
-        registers = max(registers, sum(_words(program, op, along, computed, shared) for op in needed))
+        of_vectors = sum(_words(program, op, along, computed, shared) for op in needed.intersection(vectors))
+        of_all = sum(_words(program, op, along, computed, shared) for op in needed)
+        registers.append((of_all - of_vectors, of_vectors))
         computed |= {op for op in needed if _is_costly(op, shared)}
+    own_registers, shared_registers = max(registers, key=sum)
     anew = [_behind(walk, folds) for walk in walks]
-    own = [op for op in along if len(read_type(op.tensor).axis_names) > 1]
     kept = [
         op
         for op in own
@@ -281,10 +309,12 @@ def _uses(program: tile.ProgramOp, shared: Shared) -> _Uses:
         meetings=len({levels[op] for op in folds}),
         read_bytes=sum(read_type(op.tensor).element_kind.bytes for op in own),
         stored_bytes=sum(tensor_type(op.tensor).element_kind.bytes for op in stored),
-        registers=registers,
+        own_registers=own_registers,
+        shared_registers=shared_registers,
         kept=tuple(dict.fromkeys(parameter_name(program, read_tensor(op.tensor)) for op in kept)),
         kept_bytes=sum(read_type(op.tensor).element_kind.bytes for op in kept),
-        vectors=len(along) - len(own),
+        vectors=len(vectors),
+        vector_bytes=sum(read_type(op.tensor).element_kind.bytes for op in vectors),
     )
 
 

@@ -2,19 +2,22 @@
 
 A CTA brings its part of a row, folds it, and stores: while it does one of these, it does not do the others, so a
 multiprocessor moves bytes all the time only where others of its CTAs are at another point. How many fit together says
-how well that goes: with n CTAs for each multiprocessor, of which c fit, rows take the longest of
+how well that goes: with n CTAs for each multiprocessor, of which c fit, rows take about the longer of
 
-- the time in which the device's memory moves their bytes,
-- the time in which the multiprocessor's lanes compute all walks,
-- as many rounds of c CTAs as there are, each of which takes its meetings, with the latency of loads, and the time of
-  its own bytes and walks at the rate at which one CTA gets them.
+- the time in which the device's memory moves their bytes, or fewer CTAs than fill it ask for them,
+- as many rounds of c CTAs as there are, each of which takes its meetings, with the latency of loads, and what a thread
+  waits for: for its own points one after the other, in every walk; for each strip; and for what all rows share;
 
-Bytes of a walk that reads its row again count again. Its
+but no less than it takes to begin all CTAs where they are clusters'. Bytes of a walk that reads its row again count
+again. Of the last round, which is not full, half is taken to show, since CTAs do not go in step. A multiprocessor's
+lanes compute walks in less time than a thread waits, so how many instructions begin at once does not show. Rows that
+are copied to shared memory go past the L1 cache: what all rows share stays there, and is not waited for, if what
+shared memory leaves of the cache has room for it; else it comes from the L2 cache, where it is waited for. The
 parameters are the target's `rows.*`, fitted to measured forms by `bench.probes.row_forms --fit`.
 
-What all CTAs of a form have of a row is padded to whole runs of whole pieces, which its lanes go through too.
+What all CTAs of a form have of a row is padded to whole runs of whole pieces, which its threads go through too.
 
-Not handled: arrays that stay in the L2 cache between walks; bytes of arrays that all rows share.
+Not handled: arrays that stay in the L2 cache between walks.
 Checked by: tests/synth/store/test_row_time.py.
 """
 
@@ -25,24 +28,27 @@ from dataclasses import dataclass, fields
 
 from tilewright.targets import Target
 
-_LANES = 128
-"""Of a multiprocessor: arithmetic instructions of as many threads begin in a cycle."""
+_ROOM = 0.55
+"""Of the L1 cache that what all rows share may fill: stores and what is read once go through it too."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowTimes:
-    """meeting_cycles: of a fold across a CTA's warps, and of the loads that it waits for; cluster_cycles: more of it
-    with each doubling of the CTAs that share a row; warp_permille: and with each warp that does, whose word all read;
-    cta_bytes_per_kilocycle: at which a CTA's own bytes come and go, with no other in its way; point_slots_permille:
-    instructions of a walk for each point; vector_cycles: of a vector that all rows share, for each strip;
-    norm_permille: how well memory, lanes and latencies hide one another, the exponent of a norm."""
+    """warp_cycles: of a fold for each warp of a CTA, with the loads that it waits for; cluster_cycles: more of it with
+    each doubling of the CTAs that share a row; point_permille: of a thread in a walk for each of its points;
+    strip_cycles: of a thread in a walk for each strip; vector_cycles: of a vector that all rows share, for each strip,
+    from the L2 cache; vector_bytes_per_kilocycle: at which a CTA gets such vectors; cta_bytes_per_kilocycle: at which
+    it gets and stores its own bytes; begin_cycles: between beginnings of clusters' CTAs on a multiprocessor;
+    norm_permille: how well memory and latencies hide one another, the exponent of a norm."""
 
-    meeting_cycles: float
+    warp_cycles: float
     cluster_cycles: float
-    warp_permille: float
-    cta_bytes_per_kilocycle: float
-    point_slots_permille: float
+    point_permille: float
+    strip_cycles: float
     vector_cycles: float
+    vector_bytes_per_kilocycle: float
+    cta_bytes_per_kilocycle: float
+    begin_cycles: float
     norm_permille: float
 
 
@@ -54,7 +60,8 @@ def times_of(target: Target) -> RowTimes:
 @dataclass(frozen=True, slots=True)
 class RowWork:
     """What is done with each of `rows` rows of `length` points. read_bytes, stored_bytes: of one point; walks: over a
-    row; meetings: of the threads that share one; vectors: arrays that all rows share, which one walk reads."""
+    row; meetings: of the threads that share one; vectors: arrays that all rows share, which one walk reads;
+    vector_bytes: of a point of all of them."""
 
     rows: int
     length: int
@@ -63,13 +70,15 @@ class RowWork:
     walks: int
     meetings: int
     vectors: int = 0
+    vector_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
     """threads: of a CTA; units: rows that it takes at once; ctas: that share one; registers: of a thread; shared_bytes:
     of a CTA; readings: how often each element is read from memory; strips: by which each walk goes, 0 where the row is
-    in registers; padded: points of whole runs that all threads of a unit go through, 0 for as many as a row has."""
+    in registers; padded: points of whole runs that all threads of a unit go through, 0 for as many as a row has; kept:
+    whether the row waits in shared memory."""
 
     threads: int
     units: int
@@ -79,6 +88,7 @@ class RowForm:
     readings: int
     strips: int = 0
     padded: int = 0
+    kept: bool = False
 
 
 def resident_ctas(form: RowForm, target: Target) -> int:
@@ -106,17 +116,25 @@ def row_cycles(p: RowTimes, work: RowWork, form: RowForm, target: Target) -> flo
     points = work.length * form.units / form.ctas
     moved = points * (form.readings * work.read_bytes + work.stored_bytes)
     ctas = work.rows * form.ctas / form.units / multiprocessors
-    gone_through = max(form.padded, work.length) * form.units / form.ctas
-    slots = gone_through * work.walks * p.point_slots_permille / 1000
+    at_once, rounds = min(ctas, resident), (max(1.0, ctas / resident) + math.ceil(ctas / resident)) / 2
     rate = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz") / multiprocessors
-    # What one CTA gets and computes where no other is in its way.
-    alone = p.cta_bytes_per_kilocycle / 1000
-    lanes = min(_LANES, form.threads)
-    warps = form.ctas * form.threads / target.limit("warp.threads")
-    meeting = p.meeting_cycles + p.cluster_cycles * math.log2(form.ctas) + p.warp_permille / 1000 * warps
-    # In registers, what all rows share is there before the walk that needs it; in a strip it is waited for.
-    strips = form.strips * work.vectors * p.vector_cycles
-    each = work.meetings * meeting + moved / alone + slots / lanes + strips
-    parts = (ctas * moved / rate, ctas * slots / _LANES, max(1.0, ctas / resident) * each)
-    norm = p.norm_permille / 1000
-    return sum(part**norm for part in parts) ** (1 / norm)
+    memory = ctas * moved / min(rate, at_once * form.units * p.cta_bytes_per_kilocycle / 1000)
+    warps = form.threads / target.limit("warp.threads")
+    meeting = p.cluster_cycles * math.log2(form.ctas) + p.warp_cycles * warps
+    of_thread = max(form.padded, work.length) * form.units / (form.ctas * form.threads)
+    walk = of_thread * p.point_permille / 1000 + form.strips * p.strip_cycles
+    shared = 0.0
+    if not (form.kept and work.length * work.vector_bytes <= _ROOM * _l1_bytes(form, resident, target)):
+        of_cta = work.length / form.ctas * work.vector_bytes
+        shared = max(1, form.strips) * work.vectors * p.vector_cycles
+        shared += of_cta * 1000 / p.vector_bytes_per_kilocycle
+    each, norm = work.meetings * meeting + work.walks * walk + shared, p.norm_permille / 1000
+    cycles = (memory**norm + (rounds * each) ** norm) ** (1 / norm)
+    return max(cycles, ctas * p.begin_cycles if form.ctas > 1 else 0.0)
+
+
+def _l1_bytes(form: RowForm, resident: int, target: Target) -> int:
+    """What the shared memory of so many CTAs leaves of a multiprocessor's L1 cache."""
+    used = resident * (form.shared_bytes + target.limit("cta.shared_reserved_bytes"))
+    divisions = target.limits("multiprocessor.shared_divisions_bytes")
+    return target.limit("multiprocessor.shared_and_l1_bytes") - next(size for size in divisions if size >= used)
