@@ -23,8 +23,8 @@ from tilewright.layout.linear.maps import LinearLayout
 from tilewright.layout.numbers import bit_matrix
 from tilewright.lower.exchange.steps import emit, prepare
 from tilewright.lower.exchange.words import Ready, linear_bytes
-from tilewright.lower.ptx.ac_to_ptx import ptx_version
 from tilewright.lower.ptx.emit import Text
+from tilewright.lower.ptx.module_head import module_head
 
 _ALIGN_BYTES = 128
 _MOST_REGISTERS, _REGISTERS = 255, 1 << 16
@@ -85,7 +85,7 @@ def memory_kernel_text(
 
 def _entry(text: Text, parameters: Sequence[str], warps: int, shared: int, target: str) -> str:
     text.emit("ret")
-    head = [f".version {ptx_version(target)}", f".target {target}", ".address_size 64", ""]
+    head = module_head(target)
     if shared:
         head += [f".extern .shared .align {_ALIGN_BYTES} .b8 exchange_smem[];", ""]
     head += [f".visible .entry {ENTRY}(", ",\n".join(parameters), ")", f".reqntid {32 * warps}, 1, 1"]

@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.base.element import Element
 from tilewright.base.size import number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
@@ -41,7 +40,6 @@ from tilewright.ir.ac.team import TeamAfterOp, TeamSumOp
 from tilewright.ir.ac.tensor_memory import (
     SLOT_OPERATIONS,
     UNIT_OPERATIONS,
-    TensorFactorsOp,
     TensorMemoryOp,
     TensorSetUp,
 )
@@ -79,6 +77,7 @@ from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.global_access import load_index
 from tilewright.lower.ptx.handed import lower_handed
 from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
+from tilewright.lower.ptx.module_head import head_of_kernels
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
     BufferPlace,
@@ -125,7 +124,6 @@ from tilewright.lower.ptx.tensor_memory import (
     lower_tensor,
 )
 from tilewright.lower.ptx.tensor_slots import lower_barrier_wait, lower_slots
-from tilewright.targets import target as target_named
 
 _Op = TypeVar("_Op", bound=Operation)
 
@@ -139,28 +137,7 @@ def the_kernel(module: ModuleOp) -> ac.KernelOp:
 def lower_to_ptx(modules: Sequence[ModuleOp], target: str) -> str:
     """One PTX module for `target` (such as `sm_90a`) with the kernel of each of `modules` as an entry."""
     kernels = [the_kernel(module) for module in modules]
-    return "\n".join([*_module_head(target, kernels), *(_entry_text(kernel, target) for kernel in kernels)])
-
-
-def ptx_version(target: str, *, fine: bool = False) -> str:
-    """What `.version` says in a text for a target. fine: whether products have factors of the finest blocks."""
-    facts = target_named(target)
-    least = facts.limits("block_scales.f4_fine_ptx_version") if fine else (0, 0)
-    major, minor = max(tuple(facts.limits("ptx.version")), tuple(least))
-    return f"{major}.{minor}"
-
-
-def _has_fine_factors(kernel: ac.KernelOp) -> bool:
-    copies = (op for op in kernel.walk() if isinstance(op, TensorFactorsOp))
-    return any(op.result.type.element.data == Element.UE4M3.value for op in copies)
-
-
-def _module_head(target: str, kernels: Sequence[ac.KernelOp]) -> list[str]:
-    version = ptx_version(target, fine=any(map(_has_fine_factors, kernels)))
-    head = [f".version {version}", f".target {target}", ".address_size 64", ""]
-    if any(kernel.dynamic_smem_bytes.data for kernel in kernels):
-        head += [".extern .shared .align 1024 .b8 dynamic_smem[];", ""]
-    return head
+    return "\n".join([*head_of_kernels(target, kernels), *(_entry_text(kernel, target) for kernel in kernels)])
 
 
 def _entry_text(kernel: ac.KernelOp, target: str) -> str:
@@ -177,7 +154,7 @@ def _entry_text(kernel: ac.KernelOp, target: str) -> str:
     text.emit("ret")
     slots = spill_slots_of(kernel)
     if slots is not None:
-        whole = "\n".join([*_module_head(target, [kernel]), _written(kernel, parameters, text)])
+        whole = "\n".join([*head_of_kernels(target, [kernel]), _written(kernel, parameters, text)])
         with_spill_slots(text, whole, slots, lowering.shared_base)
     return _written(kernel, parameters, text)
 
