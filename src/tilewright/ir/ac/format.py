@@ -52,7 +52,7 @@ _LINE_LENGTH = 96
 _CARRIED = "carried"
 _CARRIED_IN_LINE = 4
 """Carried values that stand in one line,"""
-_ARGUMENTS_IN_LINE = 7
+_ARGUMENTS_IN_LINE = 5
 """which is the operation's own where a region has no more arguments than these."""
 _SYMBOL = "sym_name"
 _SEGMENTS = (AttrSizedOperandSegments.attribute_name, AttrSizedResultSegments.attribute_name)
