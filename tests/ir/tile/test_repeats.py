@@ -66,7 +66,17 @@ def in_a_softmax(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M
     y[i, j] = tw.softmax(squares(s), over=j)
 
 
-@pytest.mark.parametrize("kernel", [of_elements, of_rows, behind_a_product, before_a_product, in_a_softmax])
+@tw.kernel
+def in_a_mask(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], y: tw.Tensor["M", "F"]):
+    i, t, e, f = tw.axes("M T E F")
+    seen = t <= i
+    for _ in range(SHARED):
+        seen = seen & seen
+    scores = tw.where(seen, tw.dot(q[i, e], k[t, e], over=e), -1e30)
+    y[i, f] = tw.dot(tw.softmax(scores, over=t), v[t, f], over=t)
+
+
+@pytest.mark.parametrize("kernel", [of_elements, of_rows, behind_a_product, before_a_product, in_a_softmax, in_a_mask])
 def test_values_shared_many_times_over_are_compiled_once_each(kernel: Kernel) -> None:
     made = compile_kernel(kernel, dims=dict.fromkeys(kernel.axes, 64), dtype="bf16", assembled=False)
     assert made.text_proof is not None

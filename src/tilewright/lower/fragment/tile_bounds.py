@@ -30,6 +30,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.function import Function
+from tilewright.ir.tile.repeats import in_order
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import integers
 
@@ -122,6 +123,20 @@ def conjuncts(
     condition: SSAValue, places: Sequence[SSAValue], is_common: Callable[[SSAValue], bool] = lambda value: False
 ) -> tuple[Condition, ...] | None:
     """What holds at a place if and only if the condition does."""
+    parts = [each for each in in_order(condition, _is_of_both) if not _is_of_both(each)]
+    found = [_comparison(each, places, is_common) for each in parts]
+    known = [each for each in found if each is not None]
+    return tuple(known) if len(known) == len(found) else None
+
+
+def _is_of_both(condition: SSAValue) -> bool:
+    """Whether a condition holds where both of two do."""
+    return isinstance(condition.owner, ac.ScalarOp) and condition.owner.function.data == Function.MIN.value
+
+
+def _comparison(
+    condition: SSAValue, places: Sequence[SSAValue], is_common: Callable[[SSAValue], bool]
+) -> Condition | None:
     op = condition.owner
     if not isinstance(op, ac.ScalarOp):
         return None
@@ -133,14 +148,11 @@ def conjuncts(
                 form, number = (left, op.inputs[1]) if right is None else (right, op.inputs[0])
                 if form is None or form.exact() is None or not is_common(number):
                     return None
-                return (Compared(form, number, right is None, is_strict),)
+                return Compared(form, number, right is None, is_strict)
             difference = right.plus(left, -1)
             # The rest is whole: at least 0 with the constant rounded down, and above 0 means at least 1.
             constant = math.ceil(difference.constant) - 1 if is_strict else math.floor(difference.constant)
-            return (Linear(difference.row, difference.column, Fraction(constant)),)
-        case Function.MIN.value:
-            found = [conjuncts(each, places, is_common) for each in op.inputs]
-            return None if None in found else tuple(each for those in found for each in those or ())
+            return Linear(difference.row, difference.column, Fraction(constant))
         case _:
             return None
 
