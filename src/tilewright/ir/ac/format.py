@@ -250,7 +250,7 @@ def _print_arguments(printer: Printer, op: AcOperation, carried: tuple[SSAValue,
         for number, (argument, initial) in enumerate(zip(arguments[first:], carried, strict=True)):
             if number:
                 printer.print_string("," if number % _CARRIED_IN_LINE == 0 else ", ")
-            if number % _CARRIED_IN_LINE == 0 and len(carried) > _CARRIED_IN_LINE:
+            if number % _CARRIED_IN_LINE == 0 and len(carried) >= _CARRIED_IN_LINE:
                 printer.print_string("\n")
             printer.print_block_argument(argument, print_type=argument.type != initial.type)
             printer.print_string(" = ")
