@@ -182,6 +182,10 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         cascade_programs.window,
         {"dims": {"Q": 200, "T": 200, "E": 64, "F": 64}, "target": "sm_100a"},
     ),
+    "tiles that the hardware hands out": (
+        cascade_programs.window,
+        {"dims": {"Q": 300, "T": 300, "E": 64, "F": 64}, "wanted": Wanted(handed=True), "target": "sm_100a"},
+    ),
     "a sum that stays in tensor memory": (
         of_scaled_rows,
         {"dims": {"M": 200, "N": 72, "K": 256}, "target": "sm_100a"},

@@ -51,9 +51,7 @@ _LINE_LENGTH = 96
 """of so many characters each, where they can be cut."""
 _CARRIED = "carried"
 _CARRIED_IN_LINE = 4
-"""Carried values that stand in one line,"""
-_ARGUMENTS_IN_LINE = 5
-"""which is the operation's own where a region has no more arguments than these."""
+"""Carried values that stand in one line, which is the operation's own where there are fewer."""
 _SYMBOL = "sym_name"
 _SEGMENTS = (AttrSizedOperandSegments.attribute_name, AttrSizedResultSegments.attribute_name)
 _TYPES_ALONE = (IndexType, ScalarType)
@@ -248,7 +246,7 @@ def _print_arguments(printer: Printer, op: AcOperation, carried: tuple[SSAValue,
     if not carried:
         return
     printer.print_string(" carrying ")
-    is_long = len(carried) > _CARRIED_IN_LINE or len(arguments) > _ARGUMENTS_IN_LINE
+    is_long = len(carried) >= _CARRIED_IN_LINE
     with printer.in_parens(), printer.indented(2):
         for number, (argument, initial) in enumerate(zip(arguments[first:], carried, strict=True)):
             if number:
