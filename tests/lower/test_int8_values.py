@@ -131,11 +131,11 @@ def test_rows_scaled_to_8_bits(kernel, element):
 
 @pytest.mark.parametrize("kernel", [quantize_int8, quantize], ids=lambda each: each.name)
 def test_rows_that_are_walked_by_strips(kernel):
-    x = np.random.default_rng(5).standard_normal((1, 140_000))
+    x, by_one = np.random.default_rng(5).standard_normal((1, 140_000)), Wanted(row_ctas=1, row_kept=False)
     elements = {each.name: each.element or Element.F32 for each in kernel.parameters}
-    lowered = lower(kernel, {"M": 1, "N": 140_000}, elements)
+    lowered = lower(kernel, {"M": 1, "N": 140_000}, elements, wanted=by_one)
     assert lowered.decisions.rows[0].streamed
-    assert_quantized(kernel, x, Element.F32)
+    assert_quantized(kernel, x, Element.F32, wanted=by_one)
 
 
 @settings(max_examples=25, deadline=None)
