@@ -178,6 +178,7 @@ def _kernels(path: Path) -> dict[str, KernelReport]:
     return {each.name: each for each in report.kernels}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("folder", ["docs/bugs", "examples", pytest.param(_CORPUS, marks=pytest.mark.full)])
 def test_without_the_solver_a_verdict_is_the_same_or_unknown_with_the_extra_s_name(
     folder: str, monkeypatch: pytest.MonkeyPatch

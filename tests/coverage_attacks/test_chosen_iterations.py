@@ -57,6 +57,7 @@ _EXPECTING = (
 )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "bytes_of_iteration",
     [
@@ -95,6 +96,7 @@ _BY_THE_WAY = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", _BY_THE_WAY)
 def test_a_count_that_is_compared_by_the_way_of_a_launch_is_never_passed_over(name: str) -> None:
     """The seventh iteration hangs, if one before it was chosen."""

@@ -87,6 +87,7 @@ def _launched(text: str, n: int) -> str:
     return report.verdict
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("inside", "behind", "first", "number", "never", "n"), _kernels())
 def test_a_counter_that_a_launch_steps_is_never_proven_away(
     inside: str, behind: str, first: str, number: int, never: int, n: int
@@ -125,6 +126,7 @@ _LEFT = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("behind", _LEFT.values(), ids=_LEFT)
 def test_a_stage_that_matters_where_another_number_asks_is_found(behind: str) -> None:
     """Of each number of iterations that stands for others a launch is made with the other number."""

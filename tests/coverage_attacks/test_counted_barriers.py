@@ -76,6 +76,7 @@ _DECIDED = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("inside", _DECIDED.values(), ids=_DECIDED)
 @pytest.mark.parametrize("count", [3, 300])
 def test_counts_of_engines_that_a_launch_decides_are_never_proven_away(inside: str, count: int) -> None:

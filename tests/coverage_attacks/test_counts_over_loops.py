@@ -100,6 +100,7 @@ def _ahead(most: str, asks: str) -> str:
     return hanging(_AHEAD.replace("MOST ", most).replace("ASKS ", asks), ("n", "m", "o"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("most", "asks", "numbers"), _NOT_AHEAD.values(), ids=_NOT_AHEAD)
 def test_slots_that_are_not_always_filled_ahead_are_never_proven(most: str, asks: str, numbers: dict[str, int]) -> None:
     launch = launch_from_json(launch_json(numbers, grid=1), "launch.json")

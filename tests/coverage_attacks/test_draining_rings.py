@@ -36,12 +36,14 @@ def test_a_hang_where_the_ring_stops_at_one_stage_is_refuted(stage: int, parity:
     assert report.verdict == "refuted", report.reasons
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("often", [2, 5, 9, 14])
 def test_a_hang_after_the_ring_went_around_often_is_never_proven(often: int) -> None:
     inside = "add.u32 %r_x, %r_x, %r_y; sub.u32 %r_x, %r_x, %r_y; selp.u32 %r_y, 1, 0, %p_a; add.u32 %r_x, %r_x, %r_y; "
     assert checked(_ring(inside, f"setp.eq.u32 %p_bug, %r_x, {often};")).verdict != "proven"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("ahead", [40, 70, 300])
 def test_a_hang_in_a_late_iteration_is_never_proven(ahead: int) -> None:
     inside = f"setp.eq.u32 %p_a, %r_i, {ahead}; @%p_a bra H; "

@@ -23,7 +23,7 @@ _ASKS = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("step", ["%r_m", "3"])
 @pytest.mark.parametrize("asks", _ASKS.values(), ids=_ASKS)
 def test_a_count_over_all_tiles_is_never_proven_away(asks: str, step: str) -> None:

@@ -25,6 +25,7 @@ def test_a_step_of_the_grids_size_is_proven() -> None:
     assert report.verdict == "proven", report.reasons
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "step",
     [

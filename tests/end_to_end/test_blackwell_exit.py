@@ -39,7 +39,7 @@ KINDS: dict[str, tuple[Kernel, Mapping[str, int], Wanted, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_left_at_exit(kind: str) -> None:
     kernel, dims, wanted, shown = KINDS[kind]

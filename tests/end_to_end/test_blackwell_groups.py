@@ -45,7 +45,7 @@ TARGET = "sm_100a"
 BLACKWELL = target(TARGET)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kernel", "dims", "tile", "dtype", "limits"),
     CASES,

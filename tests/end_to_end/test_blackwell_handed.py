@@ -27,7 +27,7 @@ from tilewright.targets import target
 ASKED = "each CTA asks the hardware for its next tile"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("issuer", [True, False])
 @pytest.mark.parametrize(
     ("kernel", "dims"),

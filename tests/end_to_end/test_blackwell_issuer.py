@@ -41,7 +41,7 @@ from tilewright.targets import Target, target
 ISSUED = "a role issues"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kernel", "dims"),
     [

@@ -15,7 +15,7 @@ from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.tile.kernel import Kernel
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kernel", "dims", "limits"),
     CASES,

@@ -67,7 +67,7 @@ def narrow(kernel: Kernel, element: str = "f8e4m3") -> dict[str, str]:
     return {each.name: element for each in kernel.parameters if each.element is None}
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kernel", "dims", "element", "wanted"),
     [
@@ -102,7 +102,7 @@ KINDS = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("kernel", "wanted"), [
     (of_four_bits, Wanted()), (of_four_bits, Wanted(tile=(128, 160), asserts=True)), (of_fine_blocks, Wanted()),
     (of_fine_blocks, Wanted(tile=(128, 208))),
@@ -287,7 +287,7 @@ PROTOCOL: dict[str, tuple[str, str, int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", PROTOCOL)
 def test_each_edit_of_the_protocol_is_refuted(name: str) -> None:
     made = small()
@@ -342,6 +342,7 @@ OF_FOUR_BITS: dict[str, tuple[str, str, int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kernel", [of_four_bits, of_fine_blocks])
 def test_operands_of_four_bits_are_followed(kernel: Kernel) -> None:
     """By the events of a run, without its numbers: a step multiplies A of the step behind."""

@@ -17,7 +17,7 @@ _FAMILIES = {
 }
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("family", _FAMILIES)

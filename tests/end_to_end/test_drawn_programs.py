@@ -29,7 +29,7 @@ def _kernel(seed: int, folder: Path) -> tuple[Kernel, dict[str, int], str]:
     return module.drawn, drawn.dims, drawn.element
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("seed", [*range(60), 100])
 def test_a_drawn_program_is_computed_or_refused(seed: int, target: str, tmp_path: Path) -> None:

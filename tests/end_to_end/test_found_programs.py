@@ -114,6 +114,7 @@ def masked_by(number: float) -> tw.Kernel:
     return masked
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("number", [-1e9, -1e30, -3.4028234663852886e38])
 def test_tiles_of_a_mask_alone_may_have_any_number(number: float, target: str) -> None:
@@ -159,6 +160,7 @@ FOUND = {
 }
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", FOUND)
 def test_a_found_program_is_within_its_bounds(name: str, target: str) -> None:

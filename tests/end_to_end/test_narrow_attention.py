@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Kernel, dict[str, int], str, dict[str, bool]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("on", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name: str, on: str) -> None:
@@ -181,6 +181,7 @@ def test_values_are_turned_by_consumers_or_before_by_what_takes_less_time() -> N
     assert (by_consumers(4096, "threads"), by_consumers(64, "workspace")) == (True, False)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("widened", [False, True], ids=["turned", "widened"])
 def test_a_text_whose_threads_do_not_meet_is_refuted(widened: bool) -> None:
     """Behind what threads write for the tensor core stand a fence and a barrier of the unit."""

@@ -153,7 +153,7 @@ def extents_of(kind: Kind) -> list[int]:
     return sorted({extent for extent in wanted if extent in values})
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "target"),
     [

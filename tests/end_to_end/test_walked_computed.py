@@ -129,7 +129,7 @@ def compiled(case: Case, **more: Any) -> Compilation:
     return compile_kernel(kernel, dims=dims, dtype=elements, wanted=Wanted(**(wishes | more)))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", IN_REGISTERS)
 def test_in_registers(name: str) -> None:
     compilation = compiled(IN_REGISTERS[name], computed="registers")

@@ -69,7 +69,7 @@ SHARED = [
 ]
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kernel", "dims", "options", "dtype", "limits"),
     [*OWN, *SHARED],

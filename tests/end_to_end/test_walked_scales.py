@@ -49,7 +49,7 @@ _MORE: list[tuple[Kernel, dict[str, int], list[list[int]]]] = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kernel", "dims", "limits"),
     [*CASES, *_MORE],

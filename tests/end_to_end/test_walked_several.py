@@ -123,7 +123,7 @@ def gated_with_bias(
     y[i, j] = shifted * tw.sigmoid(shifted) * (linear + c[i]) + r[i, j]
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kernel", "dims", "options"),
     [

@@ -63,7 +63,7 @@ def _of_every_group(most: int) -> tuple[GuardedKernel, ...]:
     return tuple(kernel for each in spread for kernel in each)[:most]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kernel", _named(_of_every_group(29)))
 def test_without_a_launch_no_buggy_kernel_is_proven_and_no_fixed_one_refuted(kernel: GuardedKernel) -> None:
     assert not _wrong(kernel)

@@ -88,6 +88,7 @@ _LATE = {
 _GRID = {"grid": [64], "params": [{"kind": "i32", "value": 777}]}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("check", _LATE.values(), ids=_LATE)
 def test_what_fails_once_much_work_was_taken_is_refuted(check: str) -> None:
     """Without a launch, and with one in which there is so much work to take."""

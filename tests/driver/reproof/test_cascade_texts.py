@@ -35,7 +35,7 @@ def compiled(name: str, dims: dict[str, int], **wanted):
     return compile_kernel(PROGRAMS[name], dims=dims, dtype=elements, assembled=False, wanted=choices)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_program_is_proven_twice(name):
     for rows, streamed in ((1, 8), (1000, 1000), (130, 4096)):

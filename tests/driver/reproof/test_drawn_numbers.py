@@ -20,6 +20,7 @@ def narrow(kernel: Kernel) -> dict[str, str]:
     return {each.name: "f8e4m3" for each in kernel.parameters if each.element is None}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kernel", [scaled, gated])
 def test_what_is_right_has_no_finding(kernel: Kernel) -> None:
     made = compile_kernel(kernel, target="sm_100a", dims=DIMS, dtype=narrow(kernel))

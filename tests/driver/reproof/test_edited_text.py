@@ -24,6 +24,7 @@ def text_of(module: ModuleOp) -> str:
     return lower_to_ptx([kernel.module for kernel in lower_program(the_program(module)).kernels], TARGET)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("m,n,k", [(256, 9000, 2048), (640, 640, 640)])
 def test_an_edit_of_the_large_text_alone(m: int, n: int, k: int) -> None:
     """Each immediate that differs is given the small text's own number, at the same place."""

@@ -53,13 +53,14 @@ def made(name: str) -> Instance:
     return instance_of(MADE[name], BLACKWELL)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", MADE)
 def test_the_text_is_proven(name: str) -> None:
     it = made(name)
     assert "tcgen05.mma" in it.text and isinstance(it.judge(it.text), Proven)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", MADE)
 def test_each_load_of_another_part_is_refuted(name: str) -> None:
     it = made(name)

@@ -120,7 +120,7 @@ def read_by_machine(descriptor: OperandDescriptor, major: Any, rows: int, width:
     return (chunks[:, None, :] + inside[:, None]).reshape(rows, depth)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("width", [1, 2, 4])
 @pytest.mark.parametrize("where", [HOPPER, BLACKWELL], ids=["sm_90a", "sm_100a"])
 def test_every_pair_of_map_and_descriptor(where: Target, width: int) -> None:
@@ -166,6 +166,7 @@ def test_every_pair_of_map_and_descriptor(where: Target, width: int) -> None:
     assert agreeing == expected
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("where", [HOPPER, BLACKWELL], ids=["sm_90a", "sm_100a"])
 def test_descriptors_that_were_found_feed(where: Target) -> None:
     """`descriptor_for` and `tma_feeds_mma` say the same of what boxes wrote."""

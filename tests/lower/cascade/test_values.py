@@ -21,7 +21,7 @@ BY_SPANS = ("biased", "rms_norm_matmul", "two_products")
 """Programs with an array whose rows run along the axis that is walked: they are read by whole spans of 64 elements."""
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_at_lengths_around_tiles(name):
     for rows, streamed in ((1, 8), (63, 64), (65, 72), (130, 264)):
@@ -57,7 +57,7 @@ def test_numbers_along_axes_of_the_batch():
     assert np.abs(run(lowered, arrays)["w"] - expected).max() < 1e-5
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("streamed", [1, 2, 63, 65, 127, 129])
 def test_odd_lengths_of_what_is_walked(streamed):
     for name in ("attention", "causal", "window", "grouped_heads"):

@@ -96,7 +96,7 @@ def test_what_ends(name: str) -> None:
     assert report.verdict == "proven" and not [each for each in report.assumptions if "ends" in each]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", STUCK)
 def test_what_is_decided_before_it_is_entered_is_run(name: str) -> None:
     text = kernel(STUCK[name])

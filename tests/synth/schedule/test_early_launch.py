@@ -98,6 +98,7 @@ _ODD_ROWS = {"E": 68, "F": 68}
 """Of which no tensor map is made."""
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kernel", "dims", "wished", "early"),
     [
