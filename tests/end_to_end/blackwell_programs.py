@@ -5,10 +5,13 @@ import re
 from dataclasses import replace
 
 import tilewright.frontends.tile.language as tw
+from tilewright.base.verdict import Refuted, Verdict
 from tilewright.cli.arrays import random_inputs
 from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
 from tilewright.driver.compile.compile import Compilation
+from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.run.run import run_on_machine
+from tilewright.frontends.ptx.reader import read
 from tilewright.targets.schema import Fact, Facts
 
 TARGET = "sm_100a"
@@ -121,6 +124,19 @@ def replaced(ptx: str, old: str, new: str, number: int = 0) -> str:
     """One occurrence of a pattern in the text, replaced."""
     found = list(re.finditer(old, ptx, re.DOTALL))[number]
     return ptx[: found.start()] + found.expand(new) + ptx[found.end() :]
+
+
+def rejudged(compilation: Compilation, ptx: str) -> Verdict:
+    """What the second proof's machine and judge, which know nothing of how a text was made, say of another one."""
+    return replay_plan(read(ptx, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
+
+
+def check_edit(compilation: Compilation, edit: tuple[str, str, int]) -> None:
+    """An edit of the text (`replaced`) is refuted."""
+    edited = replaced(compilation.ptx, *edit)
+    assert edited != compilation.ptx
+    found = rejudged(compilation, edited)
+    assert isinstance(found, Refuted), (edit, found)
 
 
 def line(begin: str, guarded: bool = False) -> str:

@@ -26,6 +26,7 @@ from tests.end_to_end.blackwell_programs import (
     OfOneMultiprocessor,
     below_the_diagonal,
     both_ways,
+    check_edit,
     check_numbers,
     gated,
     line,
@@ -34,7 +35,7 @@ from tests.end_to_end.blackwell_programs import (
     of_columns,
     of_matrices,
     of_neighbours,
-    replaced,
+    rejudged,
     with_epilogue,
 )
 from tests.lower import cascade_programs, gathered_programs, row_programs
@@ -46,9 +47,7 @@ from tilewright.base.verdict import Proven, Refuted
 from tilewright.cli.arrays import random_inputs
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.compile import Compilation, compile_kernel
-from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.run.run import run_on_machine
-from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
@@ -304,18 +303,12 @@ def small_product() -> Compilation:
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_each_edit_of_the_text_is_refuted(name: str) -> None:
-    """By the second proof's machine and judge, which know nothing of how the text was made."""
-    compilation = small_product()
-    old, new, number = MUTANTS[name]
-    edited = replaced(compilation.ptx, old, new, number)
-    assert edited != compilation.ptx
-    found = replay_plan(read(edited, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
-    assert isinstance(found, Refuted), (name, found)
+    check_edit(small_product(), MUTANTS[name])
 
 
 def test_the_text_itself_is_proven() -> None:
     compilation = small_product()
-    found = replay_plan(read(compilation.ptx, "own.ptx"), compilation.plan, dict(compilation.claims), (0,))
+    found = rejudged(compilation, compilation.ptx)
     assert isinstance(found, Proven), found
     assert not any("wgmma" in line for line in compilation.assumptions), "there is none to assume anything of"
 
@@ -338,12 +331,7 @@ SCALED_MUTANTS: dict[str, tuple[str, str, int]] = {
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", SCALED_MUTANTS)
 def test_each_edit_of_a_scaled_product_is_refuted(name: str) -> None:
-    compilation = small_scaled_product()
-    old, new, number = SCALED_MUTANTS[name]
-    edited = replaced(compilation.ptx, old, new, number)
-    assert edited != compilation.ptx
-    found = replay_plan(read(edited, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
-    assert isinstance(found, Refuted), (name, found)
+    check_edit(small_scaled_product(), SCALED_MUTANTS[name])
 
 
 def test_all_threads_that_wait_for_a_slot_meet_before_its_product() -> None:

@@ -9,12 +9,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.end_to_end.blackwell_programs import GO_ON, TARGET, WAIT, check_numbers, line, replaced
+from tests.end_to_end.blackwell_programs import GO_ON, TARGET, WAIT, check_edit, check_numbers, line, rejudged
 from tests.lower import cascade_programs
 
-from tilewright.base.verdict import Proven, Refuted
+from tilewright.base.verdict import Proven
 from tilewright.driver.compile.compile import Compilation, compile_kernel
-from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.views.portability import portability
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
@@ -122,15 +121,10 @@ MUTANTS: dict[str, tuple[str, str, int]] = {
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_each_edit_of_the_text_is_refuted(name: str) -> None:
-    compilation = small_attention()
-    old, new, number = MUTANTS[name]
-    edited = replaced(compilation.ptx, old, new, number)
-    assert edited != compilation.ptx
-    found = replay_plan(read(edited, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
-    assert isinstance(found, Refuted), (name, found)
+    check_edit(small_attention(), MUTANTS[name])
 
 
 def test_the_text_itself_is_proven() -> None:
     compilation = small_attention()
-    found = replay_plan(read(compilation.ptx, "own.ptx"), compilation.plan, dict(compilation.claims), (0,))
+    found = rejudged(compilation, compilation.ptx)
     assert isinstance(found, Proven), found

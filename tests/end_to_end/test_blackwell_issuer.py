@@ -20,9 +20,10 @@ from tests.end_to_end.blackwell_programs import (
     TARGET,
     WAIT,
     OfOneMultiprocessor,
+    check_edit,
     check_numbers,
     line,
-    replaced,
+    rejudged,
 )
 from tests.lower import cascade_programs
 from tests.lower.narrow_programs import attention as narrow_attention
@@ -31,9 +32,7 @@ from tests.lower.narrow_programs import sizes
 import tilewright.frontends.tile.language as tw
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.driver.compile.compile import Compilation, compile_kernel
-from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.views.portability import portability
-from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
@@ -129,12 +128,7 @@ MUTANTS: dict[str, tuple[str, str, int]] = {
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_each_edit_of_the_text_is_refuted(name: str) -> None:
-    compilation = small_attention()
-    old, new, number = MUTANTS[name]
-    edited = replaced(compilation.ptx, old, new, number)
-    assert edited != compilation.ptx
-    found = replay_plan(read(edited, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
-    assert isinstance(found, Refuted), (name, found)
+    check_edit(small_attention(), MUTANTS[name])
 
 
 def test_a_producer_that_does_not_wait_for_the_last_releases_is_refuted() -> None:
@@ -143,11 +137,11 @@ def test_a_producer_that_does_not_wait_for_the_last_releases_is_refuted() -> Non
     producer, rest = compilation.ptx.split("// role issuer")
     filling, end = producer.rsplit("cp.async.bulk", 1)
     edited = f"{filling}cp.async.bulk{re.sub(WAIT, GO_ON, end)}// role issuer{rest}"
-    found = replay_plan(read(edited, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
+    found = rejudged(compilation, edited)
     assert isinstance(found, Refuted) and {each.code for each in found.findings} == {"TC119"}, found
 
 
 def test_the_text_itself_is_proven() -> None:
     compilation = small_attention()
-    found = replay_plan(read(compilation.ptx, "own.ptx"), compilation.plan, dict(compilation.claims), (0,))
+    found = rejudged(compilation, compilation.ptx)
     assert isinstance(found, Proven), found

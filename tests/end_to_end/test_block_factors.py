@@ -18,8 +18,10 @@ from tests.end_to_end.blackwell_programs import (
     TARGET,
     WAIT,
     OfOneMultiprocessor,
+    check_edit,
     check_numbers,
     line,
+    rejudged,
     replaced,
 )
 from tests.end_to_end.factor_programs import (
@@ -290,11 +292,7 @@ PROTOCOL: dict[str, tuple[str, str, int]] = {
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", PROTOCOL)
 def test_each_edit_of_the_protocol_is_refuted(name: str) -> None:
-    made = small()
-    edited = replaced(made.ptx, *PROTOCOL[name])
-    assert edited != made.ptx
-    found = replay_plan(read(edited, "edited.ptx"), made.plan, dict(made.claims), (0,))
-    assert isinstance(found, Refuted), (name, found)
+    check_edit(small(), PROTOCOL[name])
 
 
 FACTORS = r"(\[%r\d+\], %rd\d+, %rd\d+, %r\d+), (\[%r\d+\]), (\[%r\d+\])"
@@ -369,6 +367,6 @@ def test_each_edit_of_the_numbers_of_four_bits_is_refuted(kernel: Kernel, name: 
 
 def test_the_text_itself_is_proven() -> None:
     made = small()
-    found = replay_plan(read(made.ptx, "own.ptx"), made.plan, dict(made.claims), (0,))
+    found = rejudged(made, made.ptx)
     assert isinstance(found, Proven), found
     assert numbered(made, made.ptx)
