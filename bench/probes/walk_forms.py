@@ -111,7 +111,7 @@ def _measured(torch: Any, case: WalkForm, arguments: argparse.Namespace, sampler
     for form in forms_of(case):
         program = load_prepared(form, arguments.kernels)
         if isinstance(program, Refused):
-            refused[form.form] = program.message
+            refused[form.form] = program.message.partition(": ")[2]  # behind the author's line
             continue
         outputs = [each for each in program.bundle.plan.buffers if each.role == "output"]
         kinds = {"bf16": torch.bfloat16, "f32": torch.float32}

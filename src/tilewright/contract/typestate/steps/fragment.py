@@ -32,10 +32,10 @@ from tilewright.contract.typestate.steps.register_operand import (
     accumulate,
     footprint,
     in_known_role,
-    meet,
     multiplied_columns,
 )
 from tilewright.contract.typestate.steps.tensor_core import fence, read_slot
+from tilewright.contract.typestate.steps.unit_barriers import meet
 from tilewright.contract.typestate.token import (
     Accumulating,
     Fragment,
@@ -270,7 +270,7 @@ def _taken(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
 def _read(walk: RoleWalk, op: FragmentReadOp) -> None:
     slot, made = walk.take(op, op.phase), _declared(walk, op, op.result)
     walk.require_unit(op, op.unit)
-    meet(walk, op)
+    meet(walk, op, op.first_barrier.data)
     if made is not None and (made.axes != "mn" or made.element not in ELEMENTS):
         walk.findings.doubt(f"reads a fragment of {made.element} over {made.axes!r}", op)
         made = None

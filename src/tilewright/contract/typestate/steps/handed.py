@@ -25,6 +25,7 @@ from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Buffer, Kernel
 from tilewright.contract.typestate.run_time_sizes import most_each, most_of, ranges_at
 from tilewright.contract.typestate.steps.ring import release_slot
+from tilewright.contract.typestate.steps.unit_barriers import meet
 from tilewright.contract.typestate.token import Filling, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
@@ -75,12 +76,7 @@ def _take(walk: RoleWalk, op: WorkTakeOp) -> None:
     if (op.first_barrier is None) != (walk.role.unit == "thread1"):
         walk.report("NB001", op, f"units of {walk.role.unit} meet on no barrier, or one thread does on one")
     elif op.first_barrier is not None:
-        first, units = op.first_barrier.data, walk.role.count
-        if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
-            walk.report("NB001", op, f"named barriers {first} to {first + units - 1}")
-        if walk.recording:
-            for unit in range(units):
-                walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
+        meet(walk, op, op.first_barrier.data)
     if slot.issuer:
         walk.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
     release_slot(walk, op, slot)

@@ -26,13 +26,13 @@ from tilewright.contract.typestate.places.footprint import operand_ranges
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region
 from tilewright.contract.typestate.steps.tensor_core import MAJORS, fence, read_operand
+from tilewright.contract.typestate.steps.unit_barriers import meet
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Accumulating, Computed, Fragment, Reading, Slot, Vector, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
-from tilewright.ir.ac.remade import SlotRemakeOp
 
 ELEMENTS = ("bf16", "f16")
 """Of A in registers that is read from a slot, or computed of 16-bit elements."""
@@ -87,7 +87,7 @@ def _load(walk: RoleWalk, op: VectorLoadOp) -> None:
 def _read(walk: RoleWalk, op: OperandReadOp) -> None:
     slot, kind = walk.take(op, op.phase), type_of(op.result)
     walk.require_unit(op, op.unit)
-    meet(walk, op)
+    meet(walk, op, op.first_barrier.data)
     check_region(op.body.block, op, 1 + len(op.rows) + len(op.along), walk.findings)
     if not isinstance(kind, ComputedType) or kind.element.data not in ELEMENTS:
         walk.findings.doubt("its result is no operand of 16-bit elements", op)
@@ -112,16 +112,6 @@ def _read(walk: RoleWalk, op: OperandReadOp) -> None:
         walk.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
     footprint(walk, op, (kind.m.data, kind.k.data), slot.ring)
     walk.give(op, op.result, Computed(slot.ring, slot.position, kind.m.data, kind.k.data, kind.element.data))
-
-
-def meet(walk: RoleWalk, op: OperandReadOp | FragmentReadOp | SlotRemakeOp) -> None:
-    """The named barriers on which the role's units meet."""
-    first, units = op.first_barrier.data, walk.role.count
-    if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
-        walk.report("NB001", op, f"named barriers {first} to {first + units - 1}")
-    if walk.recording:
-        for unit in range(units):
-            walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
 
 
 def footprint(walk: RoleWalk, op: OperandReadOp | FragmentReadOp, shape: tuple[int, int], ring: str) -> None:

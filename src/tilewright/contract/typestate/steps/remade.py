@@ -21,7 +21,8 @@ from tilewright.contract.typestate.places.footprint import DEPTH_BYTES
 from tilewright.contract.typestate.places.rooms import WIDENED, room_ranges, slot_ranges
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Buffer
-from tilewright.contract.typestate.steps.register_operand import in_known_role, meet
+from tilewright.contract.typestate.steps.register_operand import in_known_role
+from tilewright.contract.typestate.steps.unit_barriers import meet
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Slot, Token, describe
 from tilewright.contract.typestate.walk import RoleWalk
@@ -82,7 +83,7 @@ def _remake(walk: RoleWalk, op: SlotRemakeOp) -> None:
     slot, free = walk.take(op, op.phase), _retired(walk, op, walk.take(op, op.free))
     source, room = walk.buffer_of(op, op.source), walk.buffer_of(op, op.room)
     walk.require_unit(op, op.unit)
-    meet(walk, op)
+    meet(walk, op, op.first_barrier.data)
     if not isinstance(slot, Slot):
         if slot is not None:
             walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")

@@ -28,6 +28,7 @@ from tilewright.base.element import parse_element
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.ring import release_slot
 from tilewright.contract.typestate.steps.tensor_core import read_operand
+from tilewright.contract.typestate.steps.unit_barriers import meet
 from tilewright.contract.typestate.token import (
     Reading,
     Slot,
@@ -188,12 +189,7 @@ def _require_synced(walk: RoleWalk, op: TensorOp, what: str) -> None:
 
 def _fence(walk: RoleWalk, op: TensorFenceOp) -> None:
     walk.require_unit(op, op.unit)
-    first, units = op.first_barrier.data, walk.role.count
-    if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
-        walk.report("NB001", op, f"named barriers {first} to {first + units - 1}")
-    if walk.recording:
-        for unit in range(units):
-            walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
+    meet(walk, op, op.first_barrier.data)
     walk.state.synced = True
 
 
