@@ -25,6 +25,14 @@ from tilewright.ir.tile.facts import index_offset
 from tilewright.ir.tile.types import TensorType, tensor_type, value_type
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 
+SHARED_BY = {
+    (Element.F8E4M3, Element.UE8M0): "f8_block",
+    (Element.F8E5M2, Element.UE8M0): "f8_block",
+    (Element.F4E2M1X2, Element.UE8M0): "f4_block",
+    (Element.F4E2M1X2, Element.UE4M3): "f4_fine_block",
+}
+"""By operands and factors, the row `block_scales.*` of a target that says how many numbers share a factor."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockFactors:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.base.element import Element
-from tilewright.ir.block_factors import BlockFactors, block_factors
+from tilewright.ir.block_factors import SHARED_BY, BlockFactors, block_factors
 from tilewright.ir.cascade import SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
@@ -36,14 +36,6 @@ from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
-_ROWS = {
-    (Element.F8E4M3, Element.UE8M0): "f8_block",
-    (Element.F8E5M2, Element.UE8M0): "f8_block",
-    (Element.F4E2M1X2, Element.UE8M0): "f4_block",
-    (Element.F4E2M1X2, Element.UE4M3): "f4_fine_block",
-}
-"""By operands and factors, the target's row that says how many numbers share a factor."""
-
 
 def tensor_factors(product: Product, target: Target) -> BlockFactors | None:
     """The factors of a product that the target's tensor core takes; None where there are none."""
@@ -52,7 +44,7 @@ def tensor_factors(product: Product, target: Target) -> BlockFactors | None:
     found = block_factors(product)
     if found is None or product.widened:
         return None
-    row = _ROWS.get((product.element, found.element))
+    row = SHARED_BY.get((product.element, found.element))
     return found if row and found.block * _numbers(product.element) == target.limit(f"block_scales.{row}") else None
 
 

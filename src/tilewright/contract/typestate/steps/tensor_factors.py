@@ -18,24 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.base.element import parse_element
 from tilewright.contract.typestate.program import TensorMemory
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Slot, TensorFactors, Token, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.tensor_memory import TensorFactorsOp, TensorFillOp
+from tilewright.ir.block_factors import SHARED_BY
+from tilewright.targets import Target
 
-_TAKEN = {
-    ("f8e4m3", "ue8m0"): 1,
-    ("f8e5m2", "ue8m0"): 1,
-    ("f4e2m1x2", "ue8m0"): 2,
-    ("f4e2m1x2", "ue4m3"): 4,
-}
-"""By elements and factors, how many of a row's one step takes (PTX ISA, scale_vec of kind::mxf8f6f4, ::mxf4, and
-::mxf4nvf4)."""
 PAIR = "f4e2m1x2"
 """Elements that no product multiplies as they are."""
-_FACTORS = frozenset(factors for _, factors in _TAKEN)
+_FACTORS = frozenset(factor.value for _, factor in SHARED_BY)
 
 
 def copy_factors(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory | None) -> None:
@@ -125,7 +120,7 @@ def take_factors(walk: RoleWalk, op: TensorFillOp, factors: Sequence[Token | Non
             continue
         if token.rows < extent:
             walk.report("TC002", op, f"takes factors of {token.rows} rows for {extent}")
-        taken, there = _TAKEN.get((op.element.data, token.element), 0), token.cells
+        taken, there = _factors_of_step(facts, op.element.data, token.element), token.cells
         there *= facts.limit("block_scales.column_factors")
         if not taken:
             walk.report("TC002", op, f"no tcgen05.mma scales {op.element.data} by {token.element}")
@@ -136,3 +131,13 @@ def take_factors(walk: RoleWalk, op: TensorFillOp, factors: Sequence[Token | Non
         walk.report("TC002", op, f"no tcgen05.mma multiplies {PAIR} without factors of blocks")
     for result in op.kept[len(factors) :]:
         walk.give(op, result, None)
+
+
+def _factors_of_step(facts: Target, element: str, factor: str) -> int:
+    """How many of a row's one step takes; 0 where there are no such products."""
+    operands, factors = parse_element(element), parse_element(factor)
+    row = SHARED_BY.get((operands, factors)) if operands and factors else None
+    if operands is None or row is None:
+        return 0
+    numbers = facts.limit("tcgen05.operand_row_bytes") * (2 if operands.is_pair else 1) // operands.bytes
+    return numbers // facts.limit(f"block_scales.{row}")
