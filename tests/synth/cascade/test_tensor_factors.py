@@ -6,7 +6,7 @@ from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade import CELL_FACTORS, FACTOR_ROWS, CascadeDecisions
 from tilewright.ir.cascade_facts import cascade_axes, products_of
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cascade.decide import decide_cascade
@@ -53,3 +53,10 @@ def test_factors_that_products_share_are_copied_once() -> None:
 def test_a_remedy_names_what_is_supported() -> None:
     assert scaling_remedy(128, HOPPER) == "use blocks of a multiple of 128 elements"
     assert "ue8m0 factors of 32 elements" in scaling_remedy(128, BLACKWELL)
+
+
+def test_cells_are_those_of_the_target() -> None:
+    """`ir.cascade` says how decisions count them; a target that had others would be counted wrong."""
+    facts = target("sm_100a")
+    assert facts.limit("block_scales.column_factors") == CELL_FACTORS
+    assert facts.limit("block_scales.column_rows") == FACTOR_ROWS

@@ -27,15 +27,13 @@ from tilewright.ir.ac.async_copy import (
     AsyncCopyWaitOp,
 )
 from tilewright.ir.ac.format import is_set
-from tilewright.ir.cascade import FACTOR_ROWS
+from tilewright.ir.cascade import CELL_FACTORS, FACTOR_ROWS
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
 from tilewright.lower.ptx.rings import barrier_address
 
 _ROW_BYTES = 128
-_FACTOR_BYTES = 4
-"""Of a row, of factors of blocks."""
 _CACHE = ".L2::128B"
 """Rows are read slice after slice, so what lies beside a piece is wanted next."""
 
@@ -138,11 +136,11 @@ def _place_of_factors(text: Text, cell: str, row: str, rows: int) -> str:
     """Where a row's four factors go: 16 bytes behind those of the row before, but for 32 rows each 4 bytes further on.
     cell: which four of a row, behind those of all rows before; "" where there are no others."""
     low = text.into("b32", "shl.b32", text.into("b32", "and.b32", row, FACTOR_ROWS - 1), 4)
-    low = text.into("b32", "mad.lo.u32", text.into("b32", "shr.u32", row, 5), _FACTOR_BYTES, low)
-    return text.into("b32", "mad.lo.u32", cell, rows * _FACTOR_BYTES, low) if cell else low
+    low = text.into("b32", "mad.lo.u32", text.into("b32", "shr.u32", row, 5), CELL_FACTORS, low)
+    return text.into("b32", "mad.lo.u32", cell, rows * CELL_FACTORS, low) if cell else low
 
 
 def _distance_of_factors(rows: int) -> int:
     """From a row's factors to those of the row so many behind it, whole times 32."""
     units, left = divmod(rows, COPYING_THREADS)
-    return units * COPYING_THREADS * _FACTOR_BYTES + left // FACTOR_ROWS * _FACTOR_BYTES
+    return units * COPYING_THREADS * CELL_FACTORS + left // FACTOR_ROWS * CELL_FACTORS

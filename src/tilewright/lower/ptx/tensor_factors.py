@@ -13,12 +13,12 @@ tests/end_to_end/test_block_factors.py.
 from __future__ import annotations
 
 from tilewright.ir.ac.tensor_memory import TensorFactorsOp, TensorFillOp
-from tilewright.ir.cascade import FACTOR_ROWS
+from tilewright.ir.cascade import CELL_FACTORS, FACTOR_ROWS
 from tilewright.lower.ptx.lowering import Lowering, slot_of
 from tilewright.lower.ptx.places import BufferPlace, FactorsPlace
 from tilewright.lower.ptx.tensor_asserts import assert_columns
 from tilewright.lower.ptx.tensor_core import offset_descriptor
-from tilewright.lower.ptx.tensor_memory import CELL_FACTORS, memory_of, registers, scaled_kind, shared_descriptor
+from tilewright.lower.ptx.tensor_memory import memory_of, registers, scaled_kind, shared_descriptor
 
 _COPY = "tcgen05.cp.cta_group::1.32x128b.warpx4"
 _COPY_ROWS, _COPY_BYTES, _COPY_COLUMNS = 128, 512, 4

@@ -41,6 +41,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorStoreOp,
     TensorWaitOp,
 )
+from tilewright.ir.cascade import CELL_FACTORS
 from tilewright.legal.descriptor.tensor_core_descriptor import (
     InstructionDescriptor,
     Kind,
@@ -87,8 +88,6 @@ _SCALED_KINDS: dict[tuple[str, str], tuple[Kind, OperandElement, int, ScaleEleme
 }
 """The same by elements and factors of blocks, with what the kind calls these, and how many of a row one tcgen05.mma
 takes."""
-CELL_FACTORS = 4
-"""Of a row, in a cell."""
 _STEP_COLUMNS = 8
 """Of A in tensor memory, what one tcgen05.mma takes."""
 LOAD_COLUMNS, LOAD_REGISTERS, _LOAD_MOST = 8, 4, 16

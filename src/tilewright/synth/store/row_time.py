@@ -28,9 +28,6 @@ from dataclasses import dataclass, fields
 
 from tilewright.targets import Target
 
-_ROOM = 0.55
-"""Of the L1 cache that what all rows share may fill: stores and what is read once go through it too."""
-
 
 @dataclass(frozen=True, slots=True)
 class RowTimes:
@@ -124,7 +121,7 @@ def row_cycles(p: RowTimes, work: RowWork, form: RowForm, target: Target) -> flo
     of_thread = max(form.padded, work.length) * form.units / (form.ctas * form.threads)
     walk = of_thread * p.point_permille / 1000 + form.strips * p.strip_cycles
     shared = 0.0
-    if not (form.kept and work.length * work.vector_bytes <= _ROOM * _l1_bytes(form, resident, target)):
+    if not (form.kept and work.length * work.vector_bytes <= _room_bytes(form, resident, target)):
         of_cta = work.length / form.ctas * work.vector_bytes
         shared = max(1, form.strips) * work.vectors * p.vector_cycles
         shared += of_cta * 1000 / p.vector_bytes_per_kilocycle
@@ -133,8 +130,10 @@ def row_cycles(p: RowTimes, work: RowWork, form: RowForm, target: Target) -> flo
     return max(cycles, ctas * p.begin_cycles if form.ctas > 1 else 0.0)
 
 
-def _l1_bytes(form: RowForm, resident: int, target: Target) -> int:
-    """What the shared memory of so many CTAs leaves of a multiprocessor's L1 cache."""
+def _room_bytes(form: RowForm, resident: int, target: Target) -> float:
+    """Of what the shared memory of so many CTAs leaves of a multiprocessor's L1 cache, what all rows share may fill:
+    stores and what is read once go through it too."""
     used = resident * (form.shared_bytes + target.limit("cta.shared_reserved_bytes"))
     divisions = target.limits("multiprocessor.shared_divisions_bytes")
-    return target.limit("multiprocessor.shared_and_l1_bytes") - next(size for size in divisions if size >= used)
+    left = target.limit("multiprocessor.shared_and_l1_bytes") - next(size for size in divisions if size >= used)
+    return left * target.limit("rows.l1_room_permille") / 1000
