@@ -82,7 +82,7 @@ def copied(x: tw.Tensor["M"], y: tw.Tensor["M"]):
         (tw.bf16, [1000.0, -1e6, math.inf, math.nan, 0.3]),
     ],
 )
-def test_numbers_that_are_not_rounded_stay_in_the_range_of_their_element(element: tw.Element, past: list[float]) -> None:
+def test_numbers_not_rounded_stay_in_the_range_of_their_element(element: tw.Element, past: list[float]) -> None:
     x = np.array([1000.0, -1e6, math.inf, math.nan, 0.3], np.float32)
     got = run(copied, {"x": x}, {"y": element}, rounded=False)["y"]
     np.testing.assert_allclose(got, past, rtol=1e-7)
