@@ -119,7 +119,7 @@ class Compilation:
 
     @property
     def decisions(self) -> Decisions:
-        """Of the program, or of the last of several."""
+        """Of the program, or of the last of several. A program that stores nothing has none."""
         return self.parts[-1].decisions
 
     @property
@@ -142,6 +142,8 @@ class Compilation:
             "seconds": dict(self.seconds),
             "alignment_bytes": self._alignments(),
         }
+        if not self.parts:
+            facts |= {"text": "empty: nothing is launched"}
         if self.assembly is not None:
             facts["assembler"] = self.assembly.version
             facts["registers"] = self.assembly.registers
@@ -321,9 +323,9 @@ def _compile_once(
     assembly: Assembly | None = None
     text_proof: Proven | None = None
     staged: tuple[StagedStore, ...] = ()
-    with assembling(ptx, target, kernel.name, wanted=assembled) as pending:
+    with assembling(ptx, target, kernel.name, wanted=assembled and bool(parts)) as pending:
         try:
-            if rerun:
+            if rerun and parts:
                 with clock.step("prove addresses"):
                     turned = frozenset[str]().union(*(turned_arrays(part.decisions) for part in parts))
                     text = read(ptx, f"<{kernel.name}.ptx>")

@@ -241,7 +241,9 @@ def _remember(
     again: Recalled, compiled: CompiledKernel, used: Mapping[str, Any], value: Any, shape: tuple[int, ...]
 ) -> None:
     """Keep the way for calls like this one, where the program reads the very memory of the caller's arrays."""
-    if again.key is None or any(array.data_ptr() != again.arrays[name].data_ptr() for name, array in used.items()):
+    if again.key is None or not compiled.bundle.plan.launches:
+        return
+    if any(array.data_ptr() != again.arrays[name].data_ptr() for name, array in used.items()):
         return
     view = view_array(value, name="out")
     program = compiled.program
