@@ -80,6 +80,14 @@ def test_compile_says_what_is_wrong(
     assert os.listdir(folder) == ["program.py"] or set(os.listdir(folder)) == {"program.py", "__pycache__"}
 
 
+@pytest.mark.parametrize("axes", ['"M", "M"', "3", '"1M"', '"A", "B", "C", "D", "E", "F"'])
+def test_annotations_that_name_no_axes_are_shown_at_their_line(folder: Path, tilewright: Tilewright, axes: str) -> None:
+    text = f"import tilewright as tw\n\n@tw.kernel\ndef k(x: tw.Tensor[{axes}], y: tw.Tensor['M']):\n    pass\n"
+    (folder / "annotated.py").write_text(text, encoding="utf-8")
+    answer = tilewright("compile", "annotated.py:k", "--shape", "M=8")
+    assert answer.code == 2 and answer.err.startswith("annotated.py:4: error: "), answer.err
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -584,6 +584,12 @@ def add_too_large(x: C, y: C):
     y[i, j] = x[i, j] + 1e39  # here
 
 
+@refused(r"a constant is past all floats")
+def add_huge(x: C, y: C):
+    i, j = tw.grid("M", "N")
+    y[i, j] = x[i, j] + 10**5000  # here
+
+
 @refused(r"a tile has no truth value while tracing")
 def branch_on_tile(x: C, y: C):
     i, j = tw.grid("M", "N")

@@ -19,7 +19,7 @@ from functools import partial
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.collector import collector_paused
-from tilewright.base.element import Element, parse_element
+from tilewright.base.element import Element, element_of
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.plan import LaunchPlan, TensorMapParam
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
@@ -460,7 +460,7 @@ def elements_of(kernel: Kernel, dtype: str | Element | Mapping[str, str | Elemen
     for name, value in given.items():
         if name not in elements:
             raise TilewrightError(f"{kernel.name} has no parameter {name}", remedy=f"it has {', '.join(names)}")
-        element = value if isinstance(value, Element) else parse_element(value)
+        element = element_of(value)
         if element is None:
             raise TilewrightError(f"unknown dtype {value!r}", remedy="use bf16, f16, f32, f8e4m3, f8e5m2 or i8")
         elements[name] = element

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.base.element import Element, parse_element
+from tilewright.base.element import Element, element_of
 from tilewright.base.error import TilewrightError
 from tilewright.base.run_time import extents_of
 from tilewright.base.size import Range
@@ -264,11 +264,10 @@ def require_elements(view: ArrayView, name: str, element: Element) -> None:
 
 
 def element_named(dtype: object) -> Element:
-    """The element that a name or a type of NumPy, ml_dtypes or PyTorch stands for. Raises TilewrightError."""
+    """The element of a result, by a name or a type of another library. Raises TilewrightError."""
     if isinstance(dtype, Element):
         return dtype
-    text = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
-    element = parse_element(str(text).rpartition(".")[2])
+    element = element_of(dtype)
     if element is None or not element.is_float or element is Element.F64:
         raise TilewrightError(f"nothing is stored as {dtype!r}", remedy="use bf16, f16, f32, f8e4m3 or f8e5m2")
     return element

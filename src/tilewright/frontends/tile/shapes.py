@@ -9,6 +9,7 @@ Checked by tests/frontends/test_tile_errors.py and test_tile_trace.py.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -40,7 +41,7 @@ def settled_dims(kernel: Kernel, dims: Dims) -> tuple[dict[str, int], dict[str, 
                 span=kernel.span,
                 remedy=f"give {base_axis(axis)} a range: the number of blocks follows",
             )
-    return {axis: each.most if isinstance(each, Range) else each for axis, each in dims.items()}, ranges
+    return {axis: each.most if isinstance(each, Range) else _python_number(each) for axis, each in dims.items()}, ranges
 
 
 def require_promises(kernel: Kernel, dims: Mapping[str, int], ranges: Mapping[str, Range]) -> None:
@@ -146,6 +147,11 @@ def _tensor_type(
         raise TilewrightError(f"parameter {parameter.name}: {error}", span=kernel.span, remedy=remedy) from error
 
 
+def _python_number(extent: int) -> int:
+    """A whole number of another library as Python's; anything else as it is, to be refused."""
+    return int(extent) if isinstance(extent, numbers.Integral) and not isinstance(extent, bool) else extent
+
+
 def _is_whole(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
@@ -169,7 +175,7 @@ def _check_names(
             raise TilewrightError(
                 f"kernel {kernel.name} has no {what} {name}",
                 span=kernel.span,
-                remedy=nearest_name(name, (*known, *more)),
+                remedy=nearest_name(str(name), (*known, *more)),
             )
     missing = [name for name in known if name not in given]
     if complete and missing:
