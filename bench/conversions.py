@@ -111,9 +111,9 @@ class _Share:
 
 def _prepared(share: _Share) -> tuple[str, list[dict[str, object]]]:
     """The peer's version, and what is known of each pair's kernels, which are assembled."""
+    from bench.exchange_kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text
     from bench.register_layouts import register_layouts
     from tilewright.ir.exchange import ExchangePlan
-    from tilewright.lower.exchange.kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text
     from tilewright.runtime.assemble import assemble
     from tilewright.synth.exchange.search import plan_exchange
 

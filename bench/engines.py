@@ -24,23 +24,16 @@ from tilewright.base.element import Element
 from tilewright.layout.view.strided_view import StridedView
 from tilewright.legal.plan import form_memo, operand_plan, repairs
 from tilewright.legal.plan.engines import ALL_ENGINES, Engines
-from tilewright.legal.plan.field_choice import (
-    FieldChoice,
-    choose_fields,
-    field_values,
-    largest_box,
-    rule_constraints,
-    small,
-)
+from tilewright.legal.plan.field_constraints import field_values, rule_constraints, small, with_values
 from tilewright.legal.plan.form_search import may_have_exact_form
 from tilewright.legal.plan.operand_plan import OperandPlan, plan_operand
 from tilewright.legal.plan.reading import Reading
 from tilewright.legal.symbolic.symbolic import prove
 from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
 from tilewright.legal.tensor_map.map_limits import map_limits
-from tilewright.legal.tensor_map.rule import each
+from tilewright.legal.tensor_map.rule import each, product
 from tilewright.legal.tensor_map.tensor_map import TensorMap
-from tilewright.solve.fields import Constraint, Engine, choose
+from tilewright.solve.fields import Chosen, Constraint, Cost, Engine, choose
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
@@ -313,7 +306,8 @@ def _nearest_by_repair(map: TensorMap) -> Outcome:
 
 
 def _nearest_by_solver(map: TensorMap, engine: Engine) -> Outcome:
-    free: dict[str, Sequence[int | str]] = {"address": range(map.address, map.address + 16)}
+    values = field_values(map)
+    free: dict[str, Sequence[int]] = {"address": range(map.address, map.address + 16)}
     wants: list[Constraint] = []
     for at, stride in enumerate(map.strides):
         free[f"strides[{at}]"] = range(stride, stride + stride // 4 + 64)
@@ -323,17 +317,32 @@ def _nearest_by_solver(map: TensorMap, engine: Engine) -> Outcome:
             wants.append(Constraint(f"apart[{at}]", names, _apart(extent)))
     for at, extent in enumerate(map.box):
         free[f"box[{at}]"] = range(1, extent + 1)
-    costs = [small(name) for name in free if name.startswith("strides")] + [largest_box(map, 232448)]
+    costs = [small(name) for name in free if name.startswith("strides")] + [_largest_box(map)]
     begin = time.process_time()
-    answer = choose_fields(map, free, HOPPER, wants=wants, costs=costs, engine=engine)
+    baked = tuple((name, values[name]) for name in ("interleave", "swizzle", "l2_promotion", "oob_fill"))
+    rules = rule_constraints(HOPPER, None, map.rank, values["dtype"], baked)
+    fields = {name: free.get(name, (value,)) for name, value in values.items()}
+    answer = choose(fields, (*rules, *wants), costs, engine=engine)
     seconds = time.process_time() - begin
-    if not isinstance(answer, FieldChoice):
+    if not isinstance(answer, Chosen):
         return Outcome(seconds, False, False)
-    new = answer.map
+    new = with_values(map, {name: answer.values[name] for name in free})
     copies = prod(ceil(whole / part) for whole, part in zip(map.box, new.box, strict=True))
     span = sum((extent - 1) * stride for extent, stride in zip(new.dims[1:], new.strides, strict=True))
     before = sum((extent - 1) * stride for extent, stride in zip(map.dims[1:], map.strides, strict=True))
     return Outcome(seconds, True, True, copies - 1, span - before)
+
+
+def _largest_box(map: TensorMap) -> Cost:
+    """The cost that prefers the most bytes in a box."""
+    element = map.data_type
+    assert element is not None, "a map that is asked about has elements"
+
+    def value(*box: Any) -> Any:
+        return -(product(box) * element.shared_bits // 8)
+
+    fields = tuple(f"box[{at}]" for at in range(map.rank))
+    return Cost("box bytes", fields, value, -HOPPER.limit("tensor_map.box_footprint_bytes_max"))
 
 
 def _apart(extent: int) -> Callable[[Any, Any], Any]:

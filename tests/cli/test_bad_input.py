@@ -36,8 +36,8 @@ BUGS = Path(__file__).parents[2] / "docs" / "bugs"
         (("program.py:summed", *SHAPE), "tw.sum takes no axis", "over=j"),
         (("program.py:scale", "--shape", "M=32,KK=32"), "no axis KK", "did you mean K?"),
         (("program.py:scale", "--shape", "M=32"), "axis K of kernel scale has no extent", "give it one"),
-        (("program.py:scale", "--shape", "M=0,K=32"), "extent 0", "at least 1"),
-        (("program.py:scale", "--shape", "M=-32,K=32"), "extent -32", "at least 1"),
+        (("program.py:scale", "--shape", "M=-32,K=32"), "extent -32", "0 or more"),
+        (("program.py:scale", "--shape", "M=0,K=32", "--emit", "cubin"), "launches nothing", "leave it out"),
         (("program.py:scale", "--shape", f"M={10**20},K=32"), "elements", "2^31"),
         (("program.py:scale", "--shape", "M=32x32"), "cannot read 'M=32x32'", "write it as"),
         (("program.py:scale", "--shape", "M=32,M=33,K=1"), "axis M stands twice", "once"),
@@ -78,6 +78,14 @@ def test_compile_says_what_is_wrong(
     assert answer.err.count("error:") == 1
     assert message in answer.err and remedy in answer.err.partition("help:")[2]
     assert os.listdir(folder) == ["program.py"] or set(os.listdir(folder)) == {"program.py", "__pycache__"}
+
+
+@pytest.mark.parametrize("axes", ['"M", "M"', "3", '"1M"', '"A", "B", "C", "D", "E", "F"'])
+def test_annotations_that_name_no_axes_are_shown_at_their_line(folder: Path, tilewright: Tilewright, axes: str) -> None:
+    text = f"import tilewright as tw\n\n@tw.kernel\ndef k(x: tw.Tensor[{axes}], y: tw.Tensor['M']):\n    pass\n"
+    (folder / "annotated.py").write_text(text, encoding="utf-8")
+    answer = tilewright("compile", "annotated.py:k", "--shape", "M=8")
+    assert answer.code == 2 and answer.err.startswith("annotated.py:4: error: "), answer.err
 
 
 @pytest.mark.parametrize(

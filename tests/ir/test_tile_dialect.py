@@ -93,7 +93,7 @@ NINE_INDICES = "(" + ", ".join(f'!tile.index<"{axis}">' for axis in "ABCDEFGHI")
         ("K = 16 : i64", "K = 17 : i64", "parameter a over (M, K) has shape (64, 16)"),
         ("K = 16 : i64, ", "", "parameter a over (M, K) has shape (64, 16)"),
         ("N = 32 : i64", 'N = 32 : i64, Z = "8"', "the extent of axis Z is"),
-        ("N = 32 : i64", "N = 32 : i64, Z = 0 : i64", "axis Z has extent 0"),
+        ("N = 32 : i64", "N = 32 : i64, Z = -1 : i64", "axis Z has extent -1"),
         ("    tile.return\n", SECOND_STORE + "    tile.return\n", "c is stored twice"),
         (SECOND_STORE, "", "the program stores nothing"),
         ("    tile.return\n", SECOND_GRID + "    tile.return\n", "the program has two grids"),
@@ -272,7 +272,7 @@ def test_violations_name_the_op_to_blame():
     ("text", "message"),
     [
         ('!tile.tensor<["M"], [8], [0], bf16>', "has strides (0,)"),
-        ('!tile.tensor<["M"], [0], [1], bf16>', "has shape (0,)"),
+        ('!tile.tensor<["M"], [-1], [1], bf16>', "has shape (-1,)"),
         ('!tile.tensor<["M"], [8, 8], [8, 1], bf16>', "has 2 extents and 2 strides"),
         ("!tile.tensor<[], [], [], bf16>", "a tensor has no axis"),
         ('!tile.tensor<["M", "M"], [8, 8], [8, 1], bf16>', "names an axis twice"),

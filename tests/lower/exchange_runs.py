@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from bench.exchange_kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text, memory_kernel_text
 from numpy.typing import NDArray
 
 from tilewright.driver.check.check import check_text
@@ -12,7 +13,6 @@ from tilewright.driver.run.run_ptx import PtxRun, buffers_for, run_on_machine
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.layout.linear.maps import LinearLayout
 from tilewright.layout.numbers import bit_matrix
-from tilewright.lower.exchange.kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text, memory_kernel_text
 
 
 def launch_of(

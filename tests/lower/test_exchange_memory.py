@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bench.exchange_kernel import memory_kernel_text
 from bench.register_layouts import register_layouts
 from tests.lower.exchange_runs import expected, launch_of, ran_through, tile
 
@@ -11,7 +12,6 @@ from tilewright.driver.check.check import check_text
 from tilewright.ir.exchange import ExchangePlan, Load, Store
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear.maps import LinearLayout, linear_layout
-from tilewright.lower.exchange.kernel import memory_kernel_text
 from tilewright.synth.exchange.memory import plan_load, plan_store
 
 LAYOUTS = register_layouts(64)

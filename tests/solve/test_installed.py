@@ -17,7 +17,6 @@ from tilewright.layout.swizzle import Swizzle
 from tilewright.layout.view.strided_view import StridedView
 from tilewright.solve import bit_vectors, integer_set
 from tilewright.solve.bounded import Effort, Undetermined
-from tilewright.solve.cores import minimal_cores
 from tilewright.solve.fields import Chosen, Constraint, Cost, Infeasible, choose
 from tilewright.solve.installed import Solver, solver
 from tilewright.solve.layout_relation import equal
@@ -96,9 +95,3 @@ def test_a_choice_that_only_z3_makes_is_undetermined(monkeypatch: pytest.MonkeyP
     assert install("solver") in answer.would_decide
     with pytest.raises(MissingExtra):
         choose(_FIELDS, [_PRODUCT], [cost], engine="z3")
-
-
-def test_cores_that_only_z3_finds_are_not_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    impossible = Constraint("odd", ("a", "b"), lambda a, b: a * b * 2 == 2027)
-    monkeypatch.setitem(sys.modules, "z3", None)
-    assert not minimal_cores(_FIELDS, [_PRODUCT, impossible], effort=_FEW).complete

@@ -101,6 +101,14 @@ _ALIASES: dict[str, Element] = {
 }
 
 
+def element_of(dtype: object) -> Element | None:
+    """The element that a name or a type of NumPy, ml_dtypes or PyTorch stands for, or None where there is none."""
+    if isinstance(dtype, Element):
+        return dtype
+    text = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
+    return parse_element(str(text).rpartition(".")[2])
+
+
 def parse_element(name: str) -> Element | None:
     """The element called `name` (short or NumPy-style), or None where there is none."""
     try:

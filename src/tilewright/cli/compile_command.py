@@ -182,7 +182,10 @@ def emitted(compilation: Compilation, stages: list[str]) -> dict[str, bytes]:
         return lower_to_nvgpu(list(compilation.modules.values()), compilation.target).encode()
 
     def cubin() -> bytes:
-        assert compilation.assembly is not None
+        if compilation.assembly is None:
+            raise TilewrightError(
+                f"no cubin comes of {compilation.name}, which launches nothing", remedy="leave it out of --emit"
+            )
         return compilation.assembly.cubin
 
     makers: Mapping[str, Callable[[], bytes]] = {

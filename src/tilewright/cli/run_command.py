@@ -135,6 +135,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(document, indent=2, allow_nan=False))
     elif not (arguments.quiet and matches is not False):
         print(f"{bundle.name} on the {where}: {seconds:.2f} s")
+        if not plan.launches:
+            print("  nothing is launched: no result has an element")
         if errors is None:
             print("  not compared with NumPy: that would take too long")
         for name, error in (errors or {}).items():

@@ -79,7 +79,9 @@ def _executed(reference: str, file: str, name: str) -> dict[str, object]:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # a report is not what the author's module prints
             specification.loader.exec_module(module)
-    except TilewrightError:
+    except TilewrightError as error:
+        if error.span is None:
+            raise TilewrightError(error.message, span=_last_line(error, file), remedy=error.remedy) from error
         raise
     except SyntaxError as error:
         span = Span(file, error.lineno or 1, error.offset or 1, (error.text or "").rstrip())
@@ -93,11 +95,15 @@ def _executed(reference: str, file: str, name: str) -> dict[str, object]:
 
 def _authors_error(error: BaseException, file: str) -> TilewrightError:
     """What the author's code raised, at the innermost of its lines in `file`."""
+    words = f": {error}" if str(error) else ""
+    return TilewrightError(f"{type(error).__name__}{words}", span=_last_line(error, file), remedy="fix the file")
+
+
+def _last_line(error: BaseException, file: str) -> Span:
+    """The innermost line in `file` on an error's way."""
     whole = Path(file).resolve()
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == whole]
-    span = Span(file, frames[-1].lineno or 1, text=frames[-1].line or "") if frames else Span(file, 1)
-    words = f": {error}" if str(error) else ""
-    return TilewrightError(f"{type(error).__name__}{words}", span=span, remedy="fix the file")
+    return Span(file, frames[-1].lineno or 1, text=frames[-1].line or "") if frames else Span(file, 1)
 
 
 def parse_shape(text: str) -> dict[str, int]:

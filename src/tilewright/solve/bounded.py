@@ -13,13 +13,11 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Effort:
     """search_steps: conditions judged by the branch-and-bound search; z3_resources: z3's `rlimit`, about 1 to 4 million
-    a second; set_operations: isl's operation count; oracle_calls: satisfiability questions in an enumeration of cores.
-    """
+    a second; set_operations: isl's operation count."""
 
     search_steps: int = 40_000
     z3_resources: int = 2_000_000
     set_operations: int = 1_000_000
-    oracle_calls: int = 2_000
 
 
 DEFAULT_EFFORT = Effort()

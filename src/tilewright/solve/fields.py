@@ -66,7 +66,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """No values satisfy all constraints. `solve.cores` says which of them conflict."""
+    """No values satisfy all constraints."""
 
     engine: str
     steps: int

@@ -10,7 +10,7 @@ Checked by tests/solve/test_fields.py against enumeration and against the search
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.solve.bounded import Effort, Undetermined
@@ -169,23 +169,6 @@ def solve(problem: Problem, effort: Effort, start: Chosen | None = None) -> Choi
         f"z3 met its limit of {effort.z3_resources} resources with no witness",
         "a larger `z3_resources`, or narrower domains",
     )
-
-
-def subsets(problem: Problem, effort: Effort) -> Callable[[int], tuple[int, ...] | bool]:
-    """An answerer for sets of the problem's constraints, given as bits: a witness, False for none, True for no answer.
-
-    All questions share one solver and `effort.z3_resources`; what it learns of one helps with the next.
-    """
-    asker = Asker(problem, effort.z3_resources)
-    selectors = [asker.z3.Bool(f"selected_{i}", asker.context) for i in range(len(problem.constraints))]
-    for selector, constraint in zip(selectors, asker.constraints, strict=True):
-        asker.solver.add(asker.z3.Implies(selector, constraint))
-
-    def answer(bits: int) -> tuple[int, ...] | bool:
-        found = asker.check(*(selector for i, selector in enumerate(selectors) if bits >> i & 1))
-        return asker.values() if found == "sat" else found != "unsat"
-
-    return answer
 
 
 def _better(asker: Asker, costs: Sequence[Formula], best: Sequence[int]) -> Formula:

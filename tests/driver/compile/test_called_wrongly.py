@@ -23,12 +23,23 @@ import tilewright as tw
         ({"stages": "3"}, "stages is '3'"),
         ({"stages": 2.5}, "stages is 2.5"),
         ({"target": 9}, "target is 9"),
+        ({"dtype": ["bf16"]}, r"unknown dtype \['bf16'\]"),
+        ({"dtype": {"x": 16}}, "unknown dtype 16"),
+        ({"strides": [(8, 1)]}, "strides is"),
+        ({"strides": {("x",): (8, 1)}}, "no parameter"),
     ],
 )
 def test_what_is_wished_has_its_type(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(tw.TilewrightError, match=message) as caught:
         tw.compile(elementwise, M=8, N=8, **arguments)
     assert caught.value.remedy
+
+
+def test_numbers_and_elements_of_numpy() -> None:
+    wanted = tw.compile(elementwise, M=8, N=8, dtype="f16").bundle.plan
+    arguments: Any = {"M": np.int64(8), "N": np.int32(8), "dtype": np.dtype("float16")}
+    assert tw.compile(elementwise, **arguments).bundle.plan == wanted
+    assert tw.compile(elementwise, M=8, N=8, dtype={"x": np.float16, "y": "float16", "z": "f16"}).bundle.plan == wanted  # pyright: ignore[reportArgumentType]
 
 
 def test_wishes_about_a_product_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,13 @@ import random
 import re
 
 import pytest
+from bench.exchange_kernel import exchange_kernel_text
 from bench.register_layouts import register_layouts
 from tests.driver.compile.exchange_addresses import ExchangeAddresses, WrongExchangeAddress, exchange_addresses
 
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.exchange import ExchangePlan, Stage
 from tilewright.layout.answer import NotDecided
-from tilewright.lower.exchange.kernel import exchange_kernel_text
 from tilewright.synth.exchange.search import candidate_plans
 
 LAYOUTS = register_layouts(64)

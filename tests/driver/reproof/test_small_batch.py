@@ -52,5 +52,5 @@ def test_whole_programs_are_proven_as_text(strides):
 
 
 def test_a_wrong_batch_is_refused():
-    with pytest.raises(TilewrightError, match="axis B of kernel residual has extent 0"):
-        compile_kernel(residual, dims={"B": 0, "M": 8, "N": 8, "K": 8}, assembled=False)
+    with pytest.raises(TilewrightError, match="axis B of kernel residual has extent -1"):
+        compile_kernel(residual, dims={"B": -1, "M": 8, "N": 8, "K": 8}, assembled=False)

@@ -17,7 +17,7 @@ Rows = list[tuple[str, str]]
 
 def decision_rows(compilation: Compilation) -> Rows:
     """What was decided, as (name, words); reasons have the name "because". Of several programs one after the other."""
-    rows: Rows = []
+    rows: Rows = [] if compilation.parts else [("kernels", "none: no result has an element, so nothing is launched")]
     for part in compilation.parts:
         rows += [("kernel", " and ".join(part.entries))] if len(compilation.parts) > 1 else []
         rows += _decided_rows(the_program(part.module), part.decisions)
@@ -88,6 +88,8 @@ def _stream_words(stream: TileStream) -> str:
 
 def proof_rows(compilation: Compilation) -> Rows:
     """Both proofs, as (verdict, words), then what the first one claims and what they take for granted."""
+    if not compilation.parts:
+        return [("proven", "as nothing runs")]
     rows = [("proven", f"for {compilation.proof.scope}: no hang, no race")]
     if compilation.text_proof is not None:
         rows.append(("proven again", "on the emitted text, parsed afresh and run at a small size"))

@@ -19,7 +19,7 @@ from functools import partial
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.collector import collector_paused
-from tilewright.base.element import Element, parse_element
+from tilewright.base.element import Element, element_of
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.plan import LaunchPlan, TensorMapParam
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
@@ -119,7 +119,7 @@ class Compilation:
 
     @property
     def decisions(self) -> Decisions:
-        """Of the program, or of the last of several."""
+        """Of the program, or of the last of several. A program that stores nothing has none."""
         return self.parts[-1].decisions
 
     @property
@@ -142,6 +142,8 @@ class Compilation:
             "seconds": dict(self.seconds),
             "alignment_bytes": self._alignments(),
         }
+        if not self.parts:
+            facts |= {"text": "empty: nothing is launched"}
         if self.assembly is not None:
             facts["assembler"] = self.assembly.version
             facts["registers"] = self.assembly.registers
@@ -321,9 +323,9 @@ def _compile_once(
     assembly: Assembly | None = None
     text_proof: Proven | None = None
     staged: tuple[StagedStore, ...] = ()
-    with assembling(ptx, target, kernel.name, wanted=assembled) as pending:
+    with assembling(ptx, target, kernel.name, wanted=assembled and bool(parts)) as pending:
         try:
-            if rerun:
+            if rerun and parts:
                 with clock.step("prove addresses"):
                     turned = frozenset[str]().union(*(turned_arrays(part.decisions) for part in parts))
                     text = read(ptx, f"<{kernel.name}.ptx>")
@@ -458,7 +460,7 @@ def elements_of(kernel: Kernel, dtype: str | Element | Mapping[str, str | Elemen
     for name, value in given.items():
         if name not in elements:
             raise TilewrightError(f"{kernel.name} has no parameter {name}", remedy=f"it has {', '.join(names)}")
-        element = value if isinstance(value, Element) else parse_element(value)
+        element = element_of(value)
         if element is None:
             raise TilewrightError(f"unknown dtype {value!r}", remedy="use bf16, f16, f32, f8e4m3, f8e5m2 or i8")
         elements[name] = element

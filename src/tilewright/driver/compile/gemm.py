@@ -262,8 +262,6 @@ def _check_product(left: ArrayView, right: ArrayView, names: tuple[str, str] = (
         )
     if left.element is not right.element:
         raise TilewrightError(f"matmul of {left.element.value} and {right.element.value}", remedy="convert one of them")
-    if left.shape[-1] == 0:
-        raise TilewrightError(f"matmul of {shapes}: nothing to sum", remedy="give at least one element to sum over")
 
 
 def _check_batches(left: ArrayView, right: ArrayView, names: tuple[str, str]) -> None:

@@ -62,6 +62,8 @@ def compile(  # the verb's name, as users write it: tw.compile
     Raises:
         TilewrightError: At the author's line; also for arguments of other types.
     """
+    if strides is not None and not isinstance(strides, Mapping):
+        raise TilewrightError(f"strides is {strides!r}", remedy="give them by parameter, as in {'a': (4096, 1)}")
     _require_types(kernel, target, stages, tune, {"tile": tile, "cluster": cluster})
     if tune and (tile, stages, cluster) != (None, None, None):
         raise TilewrightError("tune=True chooses the tile itself", remedy="leave out tile, stages and cluster, or tune")

@@ -26,6 +26,7 @@ from typing import Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
 from tilewright.driver.compile.walked import walk_of
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.driver.reproof.whole_results import whole_results
@@ -47,6 +48,7 @@ from tilewright.synth.cut.split import splits
 from tilewright.synth.cut.time import array_bytes, busy_multiprocessors, least_microseconds, microseconds
 from tilewright.synth.cut.widened_before import widened_before
 from tilewright.synth.decide import decide
+from tilewright.synth.empty_axes import empty_words, without_empty_axes
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
@@ -90,25 +92,36 @@ class _Sequence:
 
 
 def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
-    """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
-    tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
-    there is no such sequence: what a single kernel is refused for."""
+    """The parts of a traced program, in launch order, none where no result has an element: behind operands that no walk
+    takes, and copies of arrays that no tensor map describes, but those that the author wants described. Raises
+    TilewrightError, at the author's line, where there is no such sequence: what a single kernel is refused for."""
     if target.name not in COMPILED_TARGET_NAMES:
         raise TilewrightError(
             f"programs are not compiled for {target.name}",
             remedy=f"compile it for {', '.join(COMPILED_TARGET_NAMES)}",
         )
-    parts = _chain(module, target, wanted)
+    programs = without_empty_axes(module)
+    parts = tuple(part for each in programs for part in _chain(each, target, wanted))
+    if programs != (module,):
+        parts = tuple(
+            _explained(part, f"{empty_words(the_program(module))}, so that folds are numbers") for part in parts
+        )
     for part in parts:
         if part.derivation is not None:
             part.derivation.require()
-    return launched(parts, target, wanted)
+    return launched(parts, target, wanted) if parts else ()
 
 
 def uncut(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
     """The parts of a traced program that is cut at no value: what its author wrote is the last of them, behind kernels
-    that copy and compute its operands. Raises TilewrightError as `sequence` does."""
-    return sequence(module, target, replace(wanted, cut=False))
+    that copy and compute its operands. Raises TilewrightError as `sequence` does, and where there is none."""
+    parts = sequence(module, target, replace(wanted, cut=False))
+    if not parts:
+        program = the_program(module)
+        message = f"{program.sym_name.data} launches nothing, since {empty_words(program)}"
+        file, _, line = program.place.data.rpartition(":")
+        raise TilewrightError(message, span=Span(file, int(line)), remedy="give each axis at least one element")
+    return parts
 
 
 def _chain(module: ModuleOp, target: Target, wanted: Wanted, *, by_threads: bool = True) -> tuple[Part, ...]:

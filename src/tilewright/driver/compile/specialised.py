@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.base.element import Element, parse_element
+from tilewright.base.element import Element, element_of
 from tilewright.base.error import TilewrightError
 from tilewright.base.run_time import extents_of
 from tilewright.base.size import Range
@@ -241,7 +241,9 @@ def _remember(
     again: Recalled, compiled: CompiledKernel, used: Mapping[str, Any], value: Any, shape: tuple[int, ...]
 ) -> None:
     """Keep the way for calls like this one, where the program reads the very memory of the caller's arrays."""
-    if again.key is None or any(array.data_ptr() != again.arrays[name].data_ptr() for name, array in used.items()):
+    if again.key is None or not compiled.bundle.plan.launches:
+        return
+    if any(array.data_ptr() != again.arrays[name].data_ptr() for name, array in used.items()):
         return
     view = view_array(value, name="out")
     program = compiled.program
@@ -262,11 +264,10 @@ def require_elements(view: ArrayView, name: str, element: Element) -> None:
 
 
 def element_named(dtype: object) -> Element:
-    """The element that a name or a type of NumPy, ml_dtypes or PyTorch stands for. Raises TilewrightError."""
+    """The element of a result, by a name or a type of another library. Raises TilewrightError."""
     if isinstance(dtype, Element):
         return dtype
-    text = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
-    element = parse_element(str(text).rpartition(".")[2])
+    element = element_of(dtype)
     if element is None or not element.is_float or element is Element.F64:
         raise TilewrightError(f"nothing is stored as {dtype!r}", remedy="use bf16, f16, f32, f8e4m3 or f8e5m2")
     return element

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import ml_dtypes
@@ -167,7 +168,7 @@ def group_ranges(groups: Grouping, bounds: Array, extents: Mapping[str, int]) ->
     Raises TilewrightError for bounds below 0 or above the axis's extent, and for ends that decrease.
     """
     ends = [int(bound) for bound in bounds]
-    begins = [0, *ends[:-1]] if groups.kind == "consecutive" else [0] * len(ends)
+    begins = [0, *ends][: len(ends)] if groups.kind == "consecutive" else [0] * len(ends)
     extent = extents[groups.ragged]
     for group, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if not begin <= end <= extent:
@@ -381,9 +382,7 @@ class _Evaluator:
                 along = axes_of(op.operand).index(op.axis.data)
                 self.values[op.result] = _FOLDS[op.function.data](self.values[op.operand], axis=along)
             case ArgReduceOp():
-                along = axes_of(op.operand).index(op.axis.data)
-                found = _ARG_FOLDS[op.function.data](self.values[op.operand], axis=along)
-                self.values[op.result] = np.asarray(found).astype(DTYPES[Element.S32])
+                self.values[op.result] = self.place_of_fold(op)
             case ContractOp():
                 self.values[op.result] = self.contracted(op)
             case DotOp():
@@ -394,6 +393,19 @@ class _Evaluator:
                 self.store(access_of(op), self.stored(op))
             case _:
                 raise TilewrightError(f"the reference does not know {op.name}", remedy="give a traced tile program")
+
+    def place_of_fold(self, op: ArgReduceOp) -> Array:
+        """Where along an axis the element lies that is chosen. Raises TilewrightError where one of none would be."""
+        values, along = self.values[op.operand], axes_of(op.operand).index(op.axis.data)
+        if values.shape[along]:
+            return np.asarray(_ARG_FOLDS[op.function.data](values, axis=along)).astype(DTYPES[Element.S32])
+        kept = np.delete(values.shape, along)
+        if kept.prod():
+            raise TilewrightError(
+                f"axis {op.axis.data} has no elements, of which {op.function.data.value} could find one",
+                remedy="give it at least one element",
+            )
+        return np.zeros(kept, DTYPES[Element.S32])
 
     def gathered(self, op: GatherOp) -> Array:
         """The whole array that a gather makes: element by element what lies where tables say, 0 where that is no
@@ -418,6 +430,8 @@ class _Evaluator:
                     at = self.arrays[self.name_of(table)][tuple(along(axis) for axis in each.where.axes)]
             inside = inside & (at >= 0) & (at < array.shape[len(places)])
             places.append(np.broadcast_to(at, shape))
+        if not array.size:
+            return np.zeros(shape, array.dtype)
         found = array[tuple(np.where(inside, at, 0) for at in places)]
         return np.where(inside, found, np.zeros((), array.dtype))
 
@@ -586,5 +600,9 @@ _FUNCTIONS: dict[Function, Callable[..., Array]] = {
     Function.EXP2: np.exp2,
     Function.FMA: _fused,
 }
-_FOLDS: dict[Function, Callable[..., Array]] = {Function.ADD: np.sum, Function.MAX: np.max, Function.MIN: np.min}
+_FOLDS: dict[Function, Callable[..., Array]] = {
+    Function.ADD: np.sum,
+    Function.MAX: partial(np.max, initial=-np.inf),
+    Function.MIN: partial(np.min, initial=np.inf),
+}
 _ARG_FOLDS: dict[Function, Callable[..., Array]] = {Function.MAX: np.argmax, Function.MIN: np.argmin}

@@ -9,6 +9,7 @@ Checked by tests/frontends/test_tile_errors.py and test_tile_trace.py.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -40,7 +41,7 @@ def settled_dims(kernel: Kernel, dims: Dims) -> tuple[dict[str, int], dict[str, 
                 span=kernel.span,
                 remedy=f"give {base_axis(axis)} a range: the number of blocks follows",
             )
-    return {axis: each.most if isinstance(each, Range) else each for axis, each in dims.items()}, ranges
+    return {axis: each.most if isinstance(each, Range) else _python_number(each) for axis, each in dims.items()}, ranges
 
 
 def require_promises(kernel: Kernel, dims: Mapping[str, int], ranges: Mapping[str, Range]) -> None:
@@ -81,16 +82,16 @@ def tensor_types(
 def all_extents(kernel: Kernel, dims: Mapping[str, int]) -> dict[str, int]:
     """The extent of every axis that a parameter names, those of blocks included, which may be given too.
 
-    Raises TilewrightError for extents that are missing, unknown, no positive whole numbers, or not those of the blocks.
+    Raises TilewrightError for extents that are missing, unknown, below 0, no whole numbers, or not those of blocks.
     """
     known = (*kernel.axes, *kernel.block_axes)
     _check_names(kernel, "axis", dims, kernel.axes, complete=True, more=kernel.block_axes)
     for axis, extent in dims.items():
-        if not _is_whole(extent) or extent < 1:
+        if not _is_whole(extent) or extent < 0:
             raise TilewrightError(
                 f"axis {axis} of kernel {kernel.name} has extent {extent!r}",
                 span=kernel.span,
-                remedy="give a whole number of elements, at least 1",
+                remedy="give a whole number of elements, 0 or more",
             )
     extents = {axis: derived_extent(axis, dims) for axis in known}
     for axis, extent in dims.items():
@@ -124,8 +125,9 @@ def _tensor_type(
             remedy="use bf16, f16, f32, f8e4m3, f8e5m2, i8 or i32",
         )
     shape = tuple(dims[axis] for axis in parameter.axes)
-    if strides is None:
-        strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    if strides is None or (0 in shape and len(strides) == len(shape)):
+        # Nothing lies anywhere in an array without elements, whatever strides its library says.
+        strides = tuple(math.prod(max(extent, 1) for extent in shape[axis + 1 :]) for axis in range(len(shape)))
     if not all(_is_whole(stride) for stride in strides):
         raise TilewrightError(
             f"parameter {parameter.name} has strides {strides!r}", span=kernel.span, remedy="give whole numbers"
@@ -143,6 +145,11 @@ def _tensor_type(
     except VerifyException as error:
         remedy = error.remedy if isinstance(error, RuleViolation) else ""
         raise TilewrightError(f"parameter {parameter.name}: {error}", span=kernel.span, remedy=remedy) from error
+
+
+def _python_number(extent: int) -> int:
+    """A whole number of another library as Python's; anything else as it is, to be refused."""
+    return int(extent) if isinstance(extent, numbers.Integral) and not isinstance(extent, bool) else extent
 
 
 def _is_whole(number: object) -> bool:
@@ -168,7 +175,7 @@ def _check_names(
             raise TilewrightError(
                 f"kernel {kernel.name} has no {what} {name}",
                 span=kernel.span,
-                remedy=nearest_name(name, (*known, *more)),
+                remedy=nearest_name(str(name), (*known, *more)),
             )
     missing = [name for name in known if name not in given]
     if complete and missing:

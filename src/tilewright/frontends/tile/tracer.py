@@ -243,7 +243,10 @@ class KernelTracer:
             case bool():
                 self.refuse(f"{operand!r} is used as a number", "write a number")
             case numbers.Real():
-                return self.build(ConstantOp, float(operand)).result
+                try:
+                    return self.build(ConstantOp, float(operand)).result
+                except OverflowError:
+                    self.refuse("a constant is past all floats", "use a number in float32's range")
             case _:
                 self.refuse(f"{operand!r} is neither a tile nor a number", "use tiles and Python numbers")
 

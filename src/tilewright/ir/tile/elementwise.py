@@ -53,7 +53,7 @@ class FunctionAttr(Data[Function], SpacedOpaqueSyntaxAttribute):
 def float32(value: float) -> FloatAttr[Float32Type]:
     """`value` rounded to float32. Raises RuleViolation if it is not finite there."""
     if not abs(value) < 2.0**128 - 2.0**103:
-        raise RuleViolation(f"the constant {value} is not a finite float32", "use a smaller number")
+        raise RuleViolation(f"the constant {value} is not a finite float32", "use a number in its range")
     return FloatAttr(value, f32)
 
 

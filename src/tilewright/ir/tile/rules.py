@@ -74,8 +74,8 @@ def _signature(program: ProgramOp) -> Iterator[Violation]:
     if not isinstance(program.body.block.last_op, ReturnOp):
         yield program, RuleViolation("the program does not end in tile.return", "add it")
     for axis, extent in extents.items():
-        if extent < 1:
-            yield program, RuleViolation(f"axis {axis} has extent {extent}", "make it at least 1")
+        if extent < 0:
+            yield program, RuleViolation(f"axis {axis} has extent {extent}", "make it no less than 0")
         elif base_axis(axis) not in extents or derived_extent(axis, extents) != extent:
             yield (
                 program,

@@ -193,8 +193,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
                 f"a tensor over {axes_text(axes)} has {len(extents)} extents and {len(strides)} strides",
                 "give one of each per axis",
             )
-        if min(extents) < 1:
-            raise RuleViolation(f"a tensor over {axes_text(axes)} has shape {extents}", "make each extent at least 1")
+        if min(extents) < 0:
+            raise RuleViolation(f"a tensor over {axes_text(axes)} has shape {extents}", "make no extent negative")
         if min(strides) < 1:
             raise RuleViolation(
                 f"a tensor over {axes_text(axes)} has strides {strides}", "make each at least 1, in elements"

@@ -1,7 +1,7 @@
 """Which values of its fields make a map legal that has no other reading: interleaved, or padded in shared memory?
 
 Such a map keeps its form. Its box is cut to size first. Of the smallest sets of fields whose change can make it legal
-(`Legality.minimal_changes`), each is put to the integer solver (`field_choice`): the values nearest to those given,
+(`Legality.minimal_changes`), each is put to the integer solver (by `field_constraints`): values nearest to those given,
 strides, extents and addresses upwards only, since the tensor is stored with more room. The witness is checked by the
 rules once more.
 
@@ -83,7 +83,7 @@ def _sized_box(question: Question, map: TensorMap) -> TensorMap:
 
 def _nearest(question: Question, map: TensorMap, changed: list[str]) -> TensorMap | None:
     """`map` with the fields `changed` replaced by the nearest values that the rules accept."""
-    from tilewright.legal.plan.field_choice import field_values, rule_constraints, small, with_values
+    from tilewright.legal.plan.field_constraints import field_values, rule_constraints, small, with_values
     from tilewright.solve.fields import Chosen, choose
 
     values = field_values(map)

@@ -1,13 +1,12 @@
 """A kernel around an exchange: one CTA loads a tile as the source holds it, exchanges, and stores it as the destination
 does.
 
-For tests, which compare the array that comes out with the one that went in, and for measurement: with a plan for the
+Tests compare the array that comes out with the one that went in, and `bench.conversions` times it: with a plan for the
 way back, the tile goes there and back `repeat` times before, and no assembler can leave that out: it may fold how words
-are packed at the end of one exchange and unpacked at the beginning of the next, unless the next stands in another turn
-of the loop; `trips` says how many stand in its body. There and back have
-memory of their own, so that one barrier between store and load is enough: a thread stores again only after the other
-exchange's barrier, which every thread reached after its loads. Where the other has none of that scope there is one more
-at the end of a trip.
+are packed at the end of one exchange and unpacked at the beginning of the next, unless the next stands in another
+iteration of the loop; `trips` is how many stand in its body. There and back have memory of their own, so that one
+barrier between store and load is enough: a thread stores again only after the other exchange's barrier, which every
+thread reached after its loads. Where the other has none of that scope there is one more at the end of a trip.
 
 In global memory elements stand in the order of the layouts' packed outputs, the first output's places next to each
 other. Not handled: plans back that need other memory than the plan there. Who checks:
