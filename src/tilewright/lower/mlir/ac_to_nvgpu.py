@@ -25,7 +25,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
-from tilewright.ir.ac.tensor_memory import TensorMemoryOp
+from tilewright.ir.ac.tensor_memory import TensorInitOp, TensorMemoryOp
 from tilewright.ir.tier import UNITS
 from tilewright.lower.distribution.raster import order_of
 from tilewright.lower.mlir.declarations import write_declarations, write_fixed
@@ -51,6 +51,7 @@ from tilewright.lower.mlir.tensor_slots import (
     write_set_up,
     write_slots,
 )
+from tilewright.lower.mlir.tensor_units import UnitWork, write_init, write_unit
 from tilewright.lower.mlir.text import (
     HeldCursor,
     HeldIndex,
@@ -155,6 +156,8 @@ def _write_top_level(state: Nvgpu, op: Operation) -> None:
             pass
         case _ if isinstance(op, SlotSetUp):
             write_set_up(state, op)
+        case TensorInitOp():
+            write_init(state, op, _is_thread_zero(state))
         case ac.TensorMapOp():
             descriptor = state.held[op.result]
             assert isinstance(descriptor, HeldMap)
@@ -204,8 +207,6 @@ def _write_role(state: Nvgpu, role: ac.RoleOp) -> None:
     (argument,) = role.body.block.args
     text.line(f"// role {role.sym_name.data}")
     state.warp_rows = WARP_ROWS if role.warp_rows is None else role.warp_rows.data
-    if is_set(role.leader):
-        raise cannot_write(role)
     if unit == "warp32":  # every thread of the CTA
         state.held[argument] = HeldIndex(state.thread)
         _write_block(state, role.body.block)
@@ -223,7 +224,12 @@ def _write_role(state: Nvgpu, role: ac.RoleOp) -> None:
             direction = "increase" if registers > state.launch_registers else "decrease"
             text.line(f"nvvm.setmaxregister {direction} {registers}")
         if unit == "thread1":
-            with text.block(f"scf.if {state.is_first_thread} {{"):
+            issues = state.is_first_thread
+            if is_set(role.leader):
+                rank = text.into("rank", "nvvm.read.ptx.sreg.cluster.ctarank : i32")
+                leads = text.into("leads", f"arith.cmpi eq, {rank}, {text.constant(0, 'i32')} : i32")
+                issues = text.binary("leads", "andi", leads, issues, "i1")
+            with text.block(f"scf.if {issues} {{"):
                 enter_role(state, role)
                 _write_block(state, role.body.block)
         else:
@@ -258,6 +264,11 @@ def _counted(
         bindings += [f"{name} = {old}" for name, (old, _) in zip(fresh, carried_values(start), strict=True)]
         kinds += [kind for _, kind in carried_values(start)]
         state.held[argument] = with_names(start, fresh)
+    if state.unit_parity:
+        fresh_parity = text.name("carried")
+        bindings.append(f"{fresh_parity} = {state.unit_parity}")
+        kinds.append("i1")
+        state.unit_parity = fresh_parity
     head = f"scf.for {index} = {bounds[0]} to {bounds[1]} step {bounds[2]}"
     result = text.name("loop")
     if bindings:
@@ -274,6 +285,8 @@ def _counted(
         if isinstance(op, ac.TurnTilesOp):
             skip_cursors(state, op, last.values)
         yielded = [pair for value in last.values for pair in carried_values(state.held[value])]
+        if state.unit_parity:
+            yielded.append((state.unit_parity, "i1"))
         if yielded:
             names, types = ", ".join(name for name, _ in yielded), ", ".join(kind for _, kind in yielded)
             text.line(f"scf.yield {names} : {types}")
@@ -283,6 +296,8 @@ def _counted(
         size = len(carried_values(start))
         state.held[output] = with_names(start, [f"{result}#{taken + number}" for number in range(size)])
         taken += size
+    if state.unit_parity:
+        state.unit_parity = f"{result}#{taken}"
 
 
 def _raster(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp, tile: str) -> tuple[str, str]:
@@ -370,9 +385,16 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
             assert isinstance(kind, ac.CursorType)
             state.held[op.result] = write_advance(state, op, _stages_of(op, kind.ring.data))
         case ac.BarrierWaitOp():
+            if is_set(op.issuer):
+                warp = text.constant(32)
+                issues = text.into("issues", f"arith.cmpi ult, {state.warpgroup_thread}, {warp} : index")
+                with text.block(f"scf.if {issues} {{"):
+                    state.held[op.result] = write_wait(state, op)
+                    write_fence_after(state, waited=True)
+                return
             state.held[op.result] = write_wait(state, op)
             if waits_for_sums(op):
-                write_fence_after(state)
+                write_fence_after(state, waited=True)
         case ac.DrainOp():
             write_drain(state, op)
         case ac.ArriveExpectOp():
@@ -402,6 +424,8 @@ def _write_epilogue_op(state: Nvgpu, op: Operation) -> None:
     match op:
         case _ if isinstance(op, SlotWork):
             write_slots(state, op)
+        case _ if isinstance(op, UnitWork):
+            write_unit(state, op)
         case ac.FragmentLoadOp():
             state.held[op.result] = write_fragment_load(state, op)
         case FragmentMapOp():

@@ -88,15 +88,15 @@ _SCALED_KINDS: dict[tuple[str, str], tuple[Kind, OperandElement, int, ScaleEleme
 }
 """The same by elements and factors of blocks, with what the kind calls these, and how many of a row one tcgen05.mma
 takes."""
-_STEP_COLUMNS = 8
+STEP_COLUMNS = 8
 """Of A in tensor memory, what one tcgen05.mma takes."""
 LOAD_COLUMNS, LOAD_REGISTERS, _LOAD_MOST = 8, 4, 16
 """Of tcgen05.ld.16x256b.x1, and how many at once: of 32, ptxas (12.9) finds registers only where a launch has 146."""
-_STORE_COLUMNS, _STORE_REGISTERS, _STORE_MOST = 4, 2, 64
+STORE_COLUMNS, STORE_REGISTERS, _STORE_MOST = 4, 2, 64
 """Of tcgen05.st.16x128b.x1, and its largest count."""
 _LANE_SHIFT = 21
 """A warp's lanes begin at 32 times its number in the unit, in the upper half of an address."""
-_PAIR_MASK = 0b11
+PAIR_MASK = 0b11
 """The CTAs of a pair, which is a cluster."""
 _UNIT_LANES = 16
 """Of each warp's, that a unit has of a product of all units' rows."""
@@ -228,7 +228,7 @@ def commit(lowering: Lowering, address: str, *, pair: bool = False) -> None:
         text.emit("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64", f"[{address}]", guard=guard)
         return
     opcode = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64"
-    text.emit(opcode, f"[{address}]", text.into("b16", "mov.u16", _PAIR_MASK), guard=guard)
+    text.emit(opcode, f"[{address}]", text.into("b16", "mov.u16", PAIR_MASK), guard=guard)
 
 
 def _first_thread(lowering: Lowering) -> str:
@@ -331,7 +331,7 @@ def _issue_stored(lowering: Lowering, op: TensorIssueStoredOp) -> None:
     text, kind = lowering.text, op.a.type
     assert isinstance(kind, TensorOperandType)
     part, first = registers(lowering).part, kind.column.data
-    operands = [f"[{text.into('b32', 'add.u32', part, first + _STEP_COLUMNS * step)}]" for step in range(op.steps.data)]
+    operands = [f"[{text.into('b32', 'add.u32', part, first + STEP_COLUMNS * step)}]" for step in range(op.steps.data)]
     multiply(lowering, op, operands, [instruction(op, "K")], part, op.accumulator is None)
     lowering.places[op.inflight] = NoPlace()
 
@@ -389,6 +389,11 @@ def load_pieces(count: int) -> Iterator[tuple[int, int]]:
     return _pieces(count, _LOAD_MOST)
 
 
+def store_pieces(count: int) -> Iterator[tuple[int, int]]:
+    """Of so many times four columns, what each store takes."""
+    return _pieces(count, _STORE_MOST)
+
+
 def _load(lowering: Lowering, op: TensorLoadOp) -> None:
     kind = op.accumulator.type
     assert isinstance(kind, TensorAccumulatorType)
@@ -416,10 +421,10 @@ def _store(lowering: Lowering, op: TensorStoreOp) -> None:
     (words,) = fragment.blocks
     if fragment.axes == OPERAND_AXES:
         (words,) = exchanged(text, lowering.warpgroup_thread, fragment.blocks)
-    for first, count in _pieces(len(words) // _STORE_REGISTERS, _STORE_MOST):
-        address = text.into("b32", "add.u32", registers(lowering).own, op.column.data + _STORE_COLUMNS * first)
-        assert_access(lowering, memory_of(lowering, op.memory), address, _STORE_COLUMNS * count)
-        names = words[_STORE_REGISTERS * first : _STORE_REGISTERS * (first + count)]
+    for first, count in store_pieces(len(words) // STORE_REGISTERS):
+        address = text.into("b32", "add.u32", registers(lowering).own, op.column.data + STORE_COLUMNS * first)
+        assert_access(lowering, memory_of(lowering, op.memory), address, STORE_COLUMNS * count)
+        names = words[STORE_REGISTERS * first : STORE_REGISTERS * (first + count)]
         text.emit(f"tcgen05.st.sync.aligned.16x128b.x{count}.b32", f"[{address}]", _vector(names))
     text.emit("tcgen05.wait::st.sync.aligned")
     lowering.places[op.result] = NoPlace()
