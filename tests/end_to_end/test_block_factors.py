@@ -42,6 +42,7 @@ from tests.end_to_end.factor_programs import (
 )
 
 import tilewright as tw
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.cli.arrays import random_inputs
@@ -59,6 +60,7 @@ from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
 
 F8, FACTOR = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e8m0fnu)
+NARROW = (Element.F8E4M3, Element.F8E5M2)
 F4 = np.dtype(ml_dtypes.float4_e2m1fn)
 COPY = line(r"tcgen05\.cp")
 MULTIPLY = r"tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X"
@@ -202,9 +204,44 @@ def test_threads_scale_by_factors_that_no_tensor_core_takes(kernel: Kernel, dims
     check_numbers(made)
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(
+    ("kernel", "dims", "element"),
+    [
+        (scaled, {"M": 200, "N": 72, "K": 160}, "f8e4m3"),
+        (scaled, {"M": 30, "N": 72, "K": 20}, "f8e5m2"),
+        (gated, {"M": 136, "N": 72, "K": 224}, "f8e4m3"),
+        (of_columns, {"M": 70, "N": 48, "K": 128}, "f8e4m3"),
+        (of_columns, {"M": 70, "N": 33, "K": 352}, "f8e5m2"),
+        (of_four_bits, {"M": 130, "N": 72, "K": 336}, "f4e2m1x2"),
+        (of_fine_blocks, {"B": 2, "M": 130, "N": 40, "K": 200}, "f4e2m1x2"),
+    ],
+)
+def test_factors_that_threads_cannot_copy_are_laid_out_first(
+    kernel: Kernel, dims: Mapping[str, int], element: str
+) -> None:
+    """Rows of no multiple of four, the last block short, or factors along columns. The copy is of bytes."""
+    made = compile_kernel(kernel, target=TARGET, dims=dims, dtype=narrow(kernel, element))
+    assert isinstance(made.text_proof, Proven) and ".block_scale." in made.ptx and len(made.parts) > 1
+    assert {each.element for each in made.plan.buffers if each.role == "workspace"} <= {Element.S8, *NARROW}
+    check_numbers(made)
+
+
+def test_factors_that_are_no_number_stay_so() -> None:
+    """0xff is no number, and 0x7f is 1: a copy changes neither."""
+    run = tw.compile(scaled, M=40, N=24, K=160, dtype=narrow(scaled), target=TARGET)
+    random = np.random.default_rng(0)
+    x, w = (np.ones((rows, 160), F8) for rows in (40, 24))
+    s, t = (random.integers(125, 130, (rows, 5), np.uint8) for rows in (40, 24))
+    s[7, 4], t[5, 0] = 0xFF, 0xFF
+    result = np.asarray(run(x, w, s.view(FACTOR), t.view(FACTOR)))
+    assert np.array_equal(np.isnan(result), (np.arange(40)[:, None] == 7) | (np.arange(24) == 5))
+    expected = 32 * np.exp2(s.astype(np.float64) - 127) @ np.exp2(t.astype(np.float64) - 127).T
+    finite = ~np.isnan(result)
+    np.testing.assert_array_equal(result[finite], expected[finite])
+
+
 REFUSED = {
-    "rows of no multiple of four": (scaled, 160, "s has rows of 5 factors, which begin at no multiple of 4 bytes", 18),
-    "factors that lie along columns": (of_columns, 128, "factors of t are not contiguous along K/32", 83),
     "factors of one operand": (of_one_operand, 128, "scaled by blocks of 32 elements of K", 97),
     "factors of float32": (of_numbers, 128, "scaled by blocks of 32 elements of K", 127),
 }

@@ -3,7 +3,7 @@
 from unittest.mock import patch
 
 import pytest
-from tests.end_to_end.factor_programs import gated, scaled
+from tests.end_to_end.factor_programs import gated, of_matrices, scaled
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
@@ -26,6 +26,13 @@ def test_what_is_right_has_no_finding(kernel: Kernel) -> None:
     made = compile_kernel(kernel, target="sm_100a", dims=DIMS, dtype=narrow(kernel))
     assert isinstance(made.text_proof, Proven)
     assert misnumbered_results(made.tile, read(made.ptx, "own.ptx"), made.plan, {}) == ()
+
+
+def test_what_is_past_the_largest_number_of_a_result_is_that_number() -> None:
+    made = compile_kernel(
+        of_matrices, target="sm_100a", dims={"B": 3, "M": 130, "N": 41, "K": 161}, dtype=narrow(of_matrices)
+    )
+    assert isinstance(made.text_proof, Proven)
 
 
 def test_a_lowering_that_names_other_factors_is_refuted() -> None:
