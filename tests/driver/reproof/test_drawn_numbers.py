@@ -12,6 +12,7 @@ from tilewright.driver.reproof.drawn_numbers import misnumbered_results
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.lower.ptx import tensor_memory
+from tilewright.targets import Target
 
 DIMS = {"M": 130, "N": 72, "K": 384}
 
@@ -39,8 +40,8 @@ def test_a_lowering_that_names_other_factors_is_refuted() -> None:
     """The text is what the lowering makes, and breaks no rule of the protocol: the numbers are wrong alone."""
     right = tensor_memory.scaled_instructions
 
-    def reversed_steps(op: tensor_memory.TensorFillOp) -> list[int]:
-        return right(op)[::-1]
+    def reversed_steps(facts: Target, op: tensor_memory.TensorFillOp) -> list[int]:
+        return right(facts, op)[::-1]
 
     with (
         patch("tilewright.lower.ptx.tensor_slots.scaled_instructions", reversed_steps),

@@ -69,6 +69,8 @@ from tilewright.lower.mlir.turns import TurnBounds, skip_cursors, turn_bounds, w
 from tilewright.lower.ptx.float8 import PTX_NAMES
 from tilewright.lower.ptx.lowering import WARP_ROWS, integers
 from tilewright.lower.ptx.run_time import fixed_sizes
+from tilewright.targets import Target
+from tilewright.targets import target as target_named
 
 
 def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
@@ -85,7 +87,7 @@ def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
     lines.append("module attributes {gpu.container_module} {")
     lines.append(f'  gpu.module @kernels [#nvvm.target<chip = "{target}">] {{')
     for kernel in kernels:
-        lines += _function(kernel)
+        lines += _function(kernel, target_named(target))
     return "\n".join([*lines, "  }", "}", ""])
 
 
@@ -116,10 +118,11 @@ def _refuse_bytes(kernel: ac.KernelOp) -> None:
             )
 
 
-def _function(kernel: ac.KernelOp) -> list[str]:
+def _function(kernel: ac.KernelOp, facts: Target) -> list[str]:
     text = NvgpuText(depth=3)
     symbols = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
-    state = Nvgpu(text, {}, symbols, fixed_sizes(kernel.grid), integers(kernel.cluster), kernel.launch_registers.data)
+    registers, cluster = kernel.launch_registers.data, integers(kernel.cluster)
+    state = Nvgpu(text, {}, symbols, fixed_sizes(kernel.grid), cluster, registers, facts)
     write_fixed(state, kernel)
     arguments = write_declarations(state, kernel.body.block)
     # Who reads these dialects follows waits of all threads: where a role alone waits, all do, which is no less.

@@ -253,7 +253,7 @@ def write_products(state: Nvgpu, op: Product, sums: str, a: Sequence[tuple[str, 
     text = state.text
     b = operand(state, op.b, state.slot(op.phase), op.b_leading_bytes.data, op.b_stride_bytes.data, op.b_step_bytes)
     major = "K" if isinstance(op, TensorIssueStoredOp) else op.a_major.data
-    words = text.constant(instruction(op, major), "i32")
+    words = text.constant(instruction(state.facts, op, major), "i32")
     group = _group_of(pair=isinstance(op, TensorFillOp) and is_set(op.pair))
     for step, ((left, kind), right) in enumerate(zip(a, b, strict=True)):
         adds = text.constant("false" if overwrites and step == 0 else "true", "i1")

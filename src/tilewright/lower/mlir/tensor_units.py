@@ -39,7 +39,7 @@ from tilewright.lower.mlir.tensor_slots import (
     write_products,
 )
 from tilewright.lower.mlir.text import HeldFragment, HeldNothing, HeldTensorMemory, Nvgpu, cannot_write
-from tilewright.lower.ptx.tensor_memory import STEP_COLUMNS, STORE_COLUMNS, STORE_REGISTERS, store_pieces
+from tilewright.lower.ptx.tensor_memory import STORE_COLUMNS, STORE_REGISTERS, step_columns, store_pieces
 
 UnitWork = (
     TensorIssueOp | TensorIssueStoredOp | TensorCommitOp | TensorWaitOp | TensorGoOnOp | TensorLoadOp | TensorStoreOp
@@ -109,7 +109,7 @@ def _issue_stored(state: Nvgpu, op: TensorIssueStoredOp) -> None:
     kind = op.a.type
     assert isinstance(kind, TensorOperandType)
     with first_thread(state):
-        places = [kind.column.data + STEP_COLUMNS * step for step in range(op.steps.data)]
+        places = [kind.column.data + step_columns(state.facts) * step for step in range(op.steps.data)]
         a = [(pointer(state, column_of(state, state.part_columns, each)), COLUMNS) for each in places]
         sums = pointer(state, column_of(state, state.part_columns, op.column.data))
         write_products(state, op, sums, a, overwrites=op.accumulator is None)

@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.base.error import TilewrightError
 from tilewright.lower.ptx.lowering import WARP_ROWS
 from tilewright.lower.ptx.places import TensorMemoryPlace
+from tilewright.targets import Target
 
 WORKGROUP = "#gpu.address_space<workgroup>"
 SHARED = f"memref<?xi8, {WORKGROUP}>"
@@ -271,6 +272,7 @@ class Nvgpu:
     grid: tuple[int, ...]
     cluster: tuple[int, ...]
     launch_registers: int
+    facts: Target
     thread: str = ""
     shared: str = ""
     shared_address: str = ""
