@@ -30,12 +30,15 @@ from tests.end_to_end.factor_programs import (
     of_bare_pairs,
     of_columns,
     of_experts,
+    of_experts_rows,
     of_fine_blocks,
+    of_fine_blocks_of_one,
     of_fine_numbers,
     of_four_bits,
     of_matrices,
     of_numbers,
     of_one_operand,
+    of_other_operand,
     of_wide_blocks,
     scaled,
     stored,
@@ -174,9 +177,11 @@ def test_rows_that_only_a_launch_knows(least: int) -> None:
     np.testing.assert_allclose(np.asarray(run(x, w, s, t)), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
-def test_rows_in_groups() -> None:
-    dims = {"M": 200, "G": 3, "N": 40, "K": 256}
-    made = compile_kernel(of_experts, target=TARGET, dims=dims, dtype=narrow(of_experts))
+@pytest.mark.parametrize(("kernel", "depth"), [(of_experts, 256), (of_experts, 288), (of_experts_rows, 256)])
+def test_rows_in_groups(kernel: Kernel, depth: int) -> None:
+    """Also of factors that are laid out first, and of rows that have none."""
+    dims = {"M": 200, "G": 3, "N": 40, "K": depth}
+    made = compile_kernel(kernel, target=TARGET, dims=dims, dtype=narrow(kernel))
     assert isinstance(made.text_proof, Proven) and MULTIPLY in made.ptx
     bundle, random = made.bundle(), np.random.default_rng(0)
     inputs = random_inputs([each for each in bundle.plan.buffers if each.role == "input"], 0)
@@ -227,6 +232,22 @@ def test_factors_that_threads_cannot_copy_are_laid_out_first(
     check_numbers(made)
 
 
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("kernel", "dims"),
+    [
+        (of_one_operand, {"M": 200, "N": 72, "K": 256}),
+        (of_other_operand, {"M": 130, "N": 41, "K": 176}),
+        (of_fine_blocks_of_one, {"M": 130, "N": 40, "K": 200}),
+    ],
+)
+def test_an_operand_without_factors_has_those_of_one(kernel: Kernel, dims: Mapping[str, int]) -> None:
+    made = compile_kernel(kernel, target=TARGET, dims=dims, dtype=narrow(kernel))
+    assert isinstance(made.text_proof, Proven) and ".block_scale." in made.ptx
+    assert [each.name for each in made.plan.buffers if each.name.endswith("_ones")] == [f"{kernel.name}_ones"]
+    check_numbers(made)
+
+
 def test_factors_that_are_no_number_stay_so() -> None:
     """0xff is no number, and 0x7f is 1: a copy changes neither."""
     run = tw.compile(scaled, M=40, N=24, K=160, dtype=narrow(scaled), target=TARGET)
@@ -242,8 +263,7 @@ def test_factors_that_are_no_number_stay_so() -> None:
 
 
 REFUSED = {
-    "factors of one operand": (of_one_operand, 128, "scaled by blocks of 32 elements of K", 97),
-    "factors of float32": (of_numbers, 128, "scaled by blocks of 32 elements of K", 127),
+    "factors of float32": (of_numbers, 128, "scaled by blocks of 32 elements of K", 184),
 }
 
 
