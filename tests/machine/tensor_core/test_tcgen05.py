@@ -9,6 +9,7 @@ import pytest
 from tests.machine.tcgen05_kernels import OPENING, allocate, free, module, registers, run, wait
 
 from tilewright.base.plan import Launch, PointerParam
+from tilewright.ir.ac.tensor_memory import COLUMN_STEP, LEAST_COLUMNS, MOST_COLUMNS
 from tilewright.machine.core.event import (
     Access,
     CommitArrive,
@@ -26,6 +27,8 @@ from tilewright.machine.core.event import (
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.run import run_launch
 from tilewright.machine.instruction.tcgen05_move import fragment
+from tilewright.machine.tensor_core.tensor_memory import COLUMNS, LANES
+from tilewright.targets import target
 
 NOTHING = np.zeros(4, np.uint32)
 
@@ -35,6 +38,14 @@ def kinds(events: list[Event], *wanted: type) -> list[Any]:
 
 
 # Allocation
+
+
+def test_sizes_are_those_of_the_target() -> None:
+    """What the machine and the dialect count by; each stands once more in the table."""
+    facts = target("sm_100a")
+    assert (facts.limit("tensor_memory.lanes"), facts.limit("tensor_memory.columns")) == (LANES, COLUMNS)
+    ends = facts.limit("tensor_memory.allocation_columns_min"), facts.limit("tensor_memory.allocation_columns_max")
+    assert ends == (LEAST_COLUMNS, MOST_COLUMNS) and facts.limit("product.columns_step") == COLUMN_STEP
 
 
 def test_an_allocation_writes_its_address_and_is_told() -> None:
