@@ -177,6 +177,16 @@ def test_rows_that_only_a_launch_knows(least: int) -> None:
     np.testing.assert_allclose(np.asarray(run(x, w, s, t)), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
+def test_rows_with_factors_that_only_a_launch_knows() -> None:
+    """The other operand has those of one."""
+    run = tw.compile(of_one_operand, M=tw.dynamic(1, 300), N=48, K=256, dtype=narrow(of_one_operand), target=TARGET)
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal((extent, 256)).astype(F8) for extent in (77, 48))
+    s = np.exp2(random.integers(-4, 5, (77, 8))).astype(FACTOR)
+    expected = (x.astype(np.float64) * np.repeat(s.astype(np.float64), 32, 1)) @ w.astype(np.float64).T
+    np.testing.assert_allclose(np.asarray(run(x, w, s)), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize(("kernel", "depth"), [(of_experts, 256), (of_experts, 288), (of_experts_rows, 256)])
 def test_rows_in_groups(kernel: Kernel, depth: int) -> None:
     """Also of factors that are laid out first, and of rows that have none."""

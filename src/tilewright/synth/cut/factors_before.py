@@ -3,8 +3,9 @@
 The other operand's factors are 1, which changes no number. A program before stores them, as bytes; the program after
 loads them as it does the given ones. So nothing later knows of products with factors of one operand.
 
-Not handled, and None: products that are scaled otherwise, or outside of loops; extents that only a launch knows.
-Checked by: tests/synth/cut/test_factors_before.py and tests/end_to_end/test_block_factors.py.
+Not handled, and None: products that are scaled otherwise, or outside of loops; rows without factors of which only a
+launch knows how many there are. Checked by: tests/synth/cut/test_factors_before.py and
+tests/end_to_end/test_block_factors.py.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _ONE = {Element.UE8M0: 127, Element.UE4M3: 0x38}
 def factors_before(module: ModuleOp, target: Target) -> tuple[ModuleOp, ModuleOp] | None:
     """The program that stores factors of 1, and the one that takes them; None where no product lacks any."""
     program = the_program(module)
-    if program.run_time or not target.supports("block_scales"):
+    if not target.supports("block_scales"):
         return None
     for number, dot in enumerate(dots(program)):
         missing = _missing(program, dot, target)
@@ -43,7 +44,7 @@ def factors_before(module: ModuleOp, target: Target) -> tuple[ModuleOp, ModuleOp
 
 def _missing(program: tile.ProgramOp, dot: tile.DotOp, target: Target) -> tuple[str, int, Element] | None:
     """The axis of an operand's rows that have no factors, the size of blocks, and the given ones' element."""
-    if len(dot.scales) != 1:
+    if len(dot.scales) != 1 or dot.contracted in program.run_time:
         return None
     load = dot.scales[0].owner
     while isinstance(load, tile.TransposeOp):
@@ -59,7 +60,7 @@ def _missing(program: tile.ProgramOp, dot: tile.DotOp, target: Target) -> tuple[
     given = set(map(base_axis, value_type(load.result).axis_names)) - {dot.contracted}
     rows = {value_type(dot.left).axis_names[-2], value_type(dot.right).axis_names[-1]}
     others = rows - given
-    if not given <= rows or len(others) != 1 or not others <= set(grid_axes(program)):
+    if not given <= rows or len(others) != 1 or not others <= set(grid_axes(program)) - program.run_time.keys():
         return None
     return others.pop(), sizes[0], factor
 
