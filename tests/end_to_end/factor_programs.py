@@ -99,6 +99,63 @@ def of_one_operand(
 
 
 @tw.kernel
+def of_other_operand(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["N", "K"],
+    t: tw.Tensor["N", "K/32", tw.ue8m0],
+    y: tw.Tensor["M", "N", tw.f32],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[j, k].T) * t[j, k // 32].T
+    y[i, j] = acc
+
+
+@tw.kernel
+def of_experts_rows(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["G", "N", "K"],
+    t: tw.Tensor["G", "N", "K/32", tw.ue8m0],
+    ends: tw.Tensor["G", tw.i32],
+    y: tw.Tensor["M", "N", tw.bf16],
+):
+    g, i, j = tw.grid(tw.group("G", "M", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, j, k].T) * t[g, j, k // 32].T
+    y[i, j] = acc
+
+
+@tw.kernel
+def of_wide_blocks_of_one(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["N", "K"],
+    s: tw.Tensor["M", "K/128", tw.ue8m0],
+    y: tw.Tensor["M", "N", tw.f32],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[j, k].T) * s[i, k // 128]
+    y[i, j] = acc
+
+
+@tw.kernel
+def of_fine_blocks_of_one(
+    x: tw.Tensor["M", "K", tw.f4e2m1x2],
+    w: tw.Tensor["N", "K", tw.f4e2m1x2],
+    t: tw.Tensor["N", "K/8", tw.ue4m3],
+    y: tw.Tensor["M", "N", tw.f32],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[j, k].T) * t[j, k // 8].T
+    y[i, j] = acc
+
+
+@tw.kernel
 def of_wide_blocks(
     x: tw.Tensor["M", "K"],
     w: tw.Tensor["N", "K"],

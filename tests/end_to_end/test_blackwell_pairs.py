@@ -36,8 +36,11 @@ from tests.end_to_end.blackwell_programs import (
     with_epilogue,
 )
 
+from tilewright.base.check_report import all_findings
 from tilewright.base.verdict import Proven
 from tilewright.cli.arrays import random_inputs
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.run.run import run_on_machine
 from tilewright.driver.views.portability import portability
@@ -163,6 +166,12 @@ def test_the_text_itself_is_proven() -> None:
     compilation = small_product()
     found = rejudged(compilation, compilation.ptx)
     assert isinstance(found, Proven), found
+
+
+def test_a_reader_of_the_text_alone_finds_nothing_not_even_for_review() -> None:
+    """The commit that hands sums over has the products pending that the commit before it released operands of."""
+    report = check_text(small_product().ptx, "pair.ptx", options=CheckOptions("strict"))
+    assert report.kernels[0].verdict == "proven" and not all_findings((report,)), report
 
 
 def test_each_half_of_the_columns_is_brought_by_its_own_cta() -> None:

@@ -30,18 +30,22 @@ from tests.end_to_end.factor_programs import (
     of_bare_pairs,
     of_columns,
     of_experts,
+    of_experts_rows,
     of_fine_blocks,
+    of_fine_blocks_of_one,
     of_fine_numbers,
     of_four_bits,
     of_matrices,
     of_numbers,
     of_one_operand,
+    of_other_operand,
     of_wide_blocks,
     scaled,
     stored,
 )
 
 import tilewright as tw
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.cli.arrays import random_inputs
@@ -59,6 +63,7 @@ from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
 
 F8, FACTOR = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e8m0fnu)
+NARROW = (Element.F8E4M3, Element.F8E5M2)
 F4 = np.dtype(ml_dtypes.float4_e2m1fn)
 COPY = line(r"tcgen05\.cp")
 MULTIPLY = r"tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X"
@@ -172,9 +177,21 @@ def test_rows_that_only_a_launch_knows(least: int) -> None:
     np.testing.assert_allclose(np.asarray(run(x, w, s, t)), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
-def test_rows_in_groups() -> None:
-    dims = {"M": 200, "G": 3, "N": 40, "K": 256}
-    made = compile_kernel(of_experts, target=TARGET, dims=dims, dtype=narrow(of_experts))
+def test_rows_with_factors_that_only_a_launch_knows() -> None:
+    """The other operand has those of one."""
+    run = tw.compile(of_one_operand, M=tw.dynamic(1, 300), N=48, K=256, dtype=narrow(of_one_operand), target=TARGET)
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal((extent, 256)).astype(F8) for extent in (77, 48))
+    s = np.exp2(random.integers(-4, 5, (77, 8))).astype(FACTOR)
+    expected = (x.astype(np.float64) * np.repeat(s.astype(np.float64), 32, 1)) @ w.astype(np.float64).T
+    np.testing.assert_allclose(np.asarray(run(x, w, s)), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("kernel", "depth"), [(of_experts, 256), (of_experts, 288), (of_experts_rows, 256)])
+def test_rows_in_groups(kernel: Kernel, depth: int) -> None:
+    """Also of factors that are laid out first, and of rows that have none."""
+    dims = {"M": 200, "G": 3, "N": 40, "K": depth}
+    made = compile_kernel(kernel, target=TARGET, dims=dims, dtype=narrow(kernel))
     assert isinstance(made.text_proof, Proven) and MULTIPLY in made.ptx
     bundle, random = made.bundle(), np.random.default_rng(0)
     inputs = random_inputs([each for each in bundle.plan.buffers if each.role == "input"], 0)
@@ -202,11 +219,61 @@ def test_threads_scale_by_factors_that_no_tensor_core_takes(kernel: Kernel, dims
     check_numbers(made)
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(
+    ("kernel", "dims", "element"),
+    [
+        (scaled, {"M": 200, "N": 72, "K": 160}, "f8e4m3"),
+        (scaled, {"M": 30, "N": 72, "K": 20}, "f8e5m2"),
+        (gated, {"M": 136, "N": 72, "K": 224}, "f8e4m3"),
+        (of_columns, {"M": 70, "N": 48, "K": 128}, "f8e4m3"),
+        (of_columns, {"M": 70, "N": 33, "K": 352}, "f8e5m2"),
+        (of_four_bits, {"M": 130, "N": 72, "K": 336}, "f4e2m1x2"),
+        (of_fine_blocks, {"B": 2, "M": 130, "N": 40, "K": 200}, "f4e2m1x2"),
+    ],
+)
+def test_factors_that_threads_cannot_copy_are_laid_out_first(
+    kernel: Kernel, dims: Mapping[str, int], element: str
+) -> None:
+    """Rows of no multiple of four, the last block short, or factors along columns. The copy is of bytes."""
+    made = compile_kernel(kernel, target=TARGET, dims=dims, dtype=narrow(kernel, element))
+    assert isinstance(made.text_proof, Proven) and ".block_scale." in made.ptx and len(made.parts) > 1
+    assert {each.element for each in made.plan.buffers if each.role == "workspace"} <= {Element.S8, *NARROW}
+    check_numbers(made)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("kernel", "dims"),
+    [
+        (of_one_operand, {"M": 200, "N": 72, "K": 256}),
+        (of_other_operand, {"M": 130, "N": 41, "K": 176}),
+        (of_fine_blocks_of_one, {"M": 130, "N": 40, "K": 200}),
+    ],
+)
+def test_an_operand_without_factors_has_those_of_one(kernel: Kernel, dims: Mapping[str, int]) -> None:
+    made = compile_kernel(kernel, target=TARGET, dims=dims, dtype=narrow(kernel))
+    assert isinstance(made.text_proof, Proven) and ".block_scale." in made.ptx
+    assert [each.name for each in made.plan.buffers if each.name.endswith("_ones")] == [f"{kernel.name}_ones"]
+    check_numbers(made)
+
+
+def test_factors_that_are_no_number_stay_so() -> None:
+    """0xff is no number, and 0x7f is 1: a copy changes neither."""
+    run = tw.compile(scaled, M=40, N=24, K=160, dtype=narrow(scaled), target=TARGET)
+    random = np.random.default_rng(0)
+    x, w = (np.ones((rows, 160), F8) for rows in (40, 24))
+    s, t = (random.integers(125, 130, (rows, 5), np.uint8) for rows in (40, 24))
+    s[7, 4], t[5, 0] = 0xFF, 0xFF
+    result = np.asarray(run(x, w, s.view(FACTOR), t.view(FACTOR)))
+    assert np.array_equal(np.isnan(result), (np.arange(40)[:, None] == 7) | (np.arange(24) == 5))
+    expected = 32 * np.exp2(s.astype(np.float64) - 127) @ np.exp2(t.astype(np.float64) - 127).T
+    finite = ~np.isnan(result)
+    np.testing.assert_array_equal(result[finite], expected[finite])
+
+
 REFUSED = {
-    "rows of no multiple of four": (scaled, 160, "s has rows of 5 factors, which begin at no multiple of 4 bytes", 18),
-    "factors that lie along columns": (of_columns, 128, "factors of t are not contiguous along K/32", 83),
-    "factors of one operand": (of_one_operand, 128, "scaled by blocks of 32 elements of K", 97),
-    "factors of float32": (of_numbers, 128, "scaled by blocks of 32 elements of K", 127),
+    "factors of float32": (of_numbers, 128, "scaled by blocks of 32 elements of K", 184),
 }
 
 

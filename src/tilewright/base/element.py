@@ -57,6 +57,11 @@ class Element(Enum):
         """Whether it holds two numbers, which products alone take apart."""
         return self is Element.F4E2M1X2
 
+    @property
+    def copied_as(self) -> Element:
+        """What a program that copies it moves: integers of its bits, where no arithmetic takes it; else itself."""
+        return Element.S8 if self.is_factor or self.is_pair else self
+
 
 _BYTES: dict[Element, int] = {
     Element.U8: 1,

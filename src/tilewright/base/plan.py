@@ -234,15 +234,16 @@ class Buffer:
 
     @property
     def elements(self) -> tuple[Element, tuple[tuple[int, int], ...]]:
-        """The element, and (extent, stride) of the array's dimensions from the widest stride on, those in one that go
-        on where another ends. Two arrays at one address that agree in this are the same elements."""
+        """The element, as what it is copied, and (extent, stride) of the array's dimensions from the widest stride on,
+        those in one that go on where another ends. Two arrays at one address that agree in this are the same
+        elements."""
         found: list[tuple[int, int]] = []
         dims = zip(self.strides, self.shape, strict=True)
         for stride, extent in sorted((each for each in dims if each[1] != 1), reverse=True):
             if found and found[-1][1] == extent * stride:
                 extent *= found.pop()[0]
             found.append((extent, stride))
-        return self.element, tuple(found)
+        return self.element.copied_as, tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ blocks of the contracted axis in that axis's place, one over those of the right 
 nothing but factors, and of blocks of one size. Whether a target's tensor core takes them is `targets`' to say
 (`synth.cascade.tensor_factors`).
 
-Not handled, and None: one operand alone that is scaled; factors that anything is computed of; displaced ones.
-Checked by: tests/ir/test_block_factors.py.
+Not handled, and None: one operand alone that is scaled (`synth.cut.factors_before` gives the other one factors of 1);
+factors that anything is computed of; displaced ones. Checked by: tests/ir/test_block_factors.py.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _has(known: Buffer, buffer: Buffer) -> bool:
     """Whether one array has all elements of another, in the same places; what stores it may fill its rows further."""
     if known.elements == buffer.elements:
         return True
-    alike = (known.element, known.strides) == (buffer.element, buffer.strides)
+    alike = (known.element.copied_as, known.strides) == (buffer.element.copied_as, buffer.strides)
     return alike and all(one >= other for one, other in zip(known.shape, buffer.shape, strict=True))
 
 

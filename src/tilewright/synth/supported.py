@@ -80,7 +80,7 @@ def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Ope
             yield (
                 dot,
                 f"this product in a loop is not compiled for {target.name} yet",
-                "scale one product alone, by numbers of rows or of columns, or compile it for sm_90a",
+                "scale one product alone, by numbers of rows or of columns, or use a target without tensor memory",
             )
 
 

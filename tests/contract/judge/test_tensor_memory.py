@@ -251,6 +251,22 @@ def test_a_commit_of_nothing_for_a_pair_is_for_review() -> None:
     assert review(events) == {"TC116"}
 
 
+@pytest.mark.parametrize(("waits", "found"), [(False, set()), (True, {"TC116"})])
+def test_a_second_commit_of_a_pair_has_something_pending_until_the_first_is_observed(
+    waits: bool, found: set[str]
+) -> None:
+    """As where operands are released, and the sums handed over: a commit covers all operations before it."""
+    warps = (W[0], PEER[0])
+    product = issue(MMA, 0, "mma", 20, writes=(WHOLE,), group=2)
+    events = [*cluster_sync(warps), *alloc(MMA, 0, 2), *alloc(PEER[0], 1, 2), init(1 if waits else 2), *sync((MMA,))]
+    events += [product, commit(0, 1, 21, group=2), ev.CommitArrive(0, 0, BAR, 0, at(21))]
+    events += [end(0), wait(MMA, 0, 22), AFTER[MMA]] if waits else []
+    last = 1 if waits else 0
+    events += [commit(1, 1, 23, group=2), *committed(1, last, 23), wait(MMA, last, 24), AFTER[MMA]]
+    events += [*cluster_sync(warps), free(MMA, 0, 2), free(PEER[0], 1, 2), *ends(*warps)]
+    assert review(events, PAIR) == found
+
+
 def test_a_pair_allocates_when_both_run() -> None:
     first = [*alloc(W[0], 0, 2), *alloc(PEER[0], 1, 2)]
     warps = (W[0], PEER[0])

@@ -39,16 +39,15 @@ def test_what_has_no_form_is_left_out(dims: dict[str, int], words: str) -> None:
         lower_to_nvgpu(list(chosen.modules.values()))
 
 
-def test_pairs_of_ctas_are_left_out() -> None:
+def test_pairs_of_ctas_are_written() -> None:
     dims = {"M": 4096, "N": 4096, "K": 4096}
     wanted, left_out = writable(matmul_kernel, Wanted(), target="sm_100a", dims=dims)
-    assert wanted.cluster == (1, 1) and any("pairs" in each for each in left_out)
+    assert wanted.cluster is None and not left_out
     compiled = compile_kernel(
         matmul_kernel, target="sm_100a", dims=dims, wanted=wanted, assembled=False, rerun=False
     )  # fmt: skip
-    assert "nvvm.tcgen05.mma" in lower_to_nvgpu(list(compiled.modules.values()), "sm_100a")
-    with pytest.raises(TilewrightError, match="no form in the upstream dialects"):
-        writable(matmul_kernel, Wanted(cluster=(2, 1)), target="sm_100a", dims=dims)
+    assert isinstance(compiled.decisions, CascadeDecisions) and compiled.decisions.pair
+    assert "#nvvm.cta_group<cta_2>" in lower_to_nvgpu(list(compiled.modules.values()), "sm_100a")
 
 
 @pytest.mark.parametrize(("dims", "wish"), [(STREAMED, Wanted(stream_k=True)), (SPLIT, Wanted(split=2))])

@@ -3,7 +3,7 @@
 from unittest.mock import patch
 
 import pytest
-from tests.end_to_end.factor_programs import gated, scaled
+from tests.end_to_end.factor_programs import gated, of_matrices, scaled
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
@@ -12,6 +12,7 @@ from tilewright.driver.reproof.drawn_numbers import misnumbered_results
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.lower.ptx import tensor_memory
+from tilewright.targets import Target
 
 DIMS = {"M": 130, "N": 72, "K": 384}
 
@@ -28,12 +29,19 @@ def test_what_is_right_has_no_finding(kernel: Kernel) -> None:
     assert misnumbered_results(made.tile, read(made.ptx, "own.ptx"), made.plan, {}) == ()
 
 
+def test_what_is_past_the_largest_number_of_a_result_is_that_number() -> None:
+    made = compile_kernel(
+        of_matrices, target="sm_100a", dims={"B": 3, "M": 130, "N": 41, "K": 161}, dtype=narrow(of_matrices)
+    )
+    assert isinstance(made.text_proof, Proven)
+
+
 def test_a_lowering_that_names_other_factors_is_refuted() -> None:
     """The text is what the lowering makes, and breaks no rule of the protocol: the numbers are wrong alone."""
     right = tensor_memory.scaled_instructions
 
-    def reversed_steps(op: tensor_memory.TensorFillOp) -> list[int]:
-        return right(op)[::-1]
+    def reversed_steps(facts: Target, op: tensor_memory.TensorFillOp) -> list[int]:
+        return right(facts, op)[::-1]
 
     with (
         patch("tilewright.lower.ptx.tensor_slots.scaled_instructions", reversed_steps),

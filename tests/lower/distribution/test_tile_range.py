@@ -11,7 +11,8 @@ from tilewright.lower.build import INDEX
 from tilewright.lower.distribution.tile_range import lower_range
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering
-from tilewright.lower.ptx.places import IndexPlace
+from tilewright.lower.ptx.places import IndexPlace, Places
+from tilewright.targets import target
 
 WORD = 1 << 32
 LINES = st.tuples(st.integers(-300, 300), st.integers(-5000, 5000), st.integers(1, 300))
@@ -64,7 +65,8 @@ def test_what_is_emitted_is_what_is_meant(begin, end, most, row):
         result_types=[INDEX],
     )  # fmt: skip
     text = Text()
-    lowering = Lowering(text, {block.args[0]: IndexPlace(text.into("b32", "mov.u32", row))}, {"K": most}, 1, 0)
+    places: Places = {block.args[0]: IndexPlace(text.into("b32", "mov.u32", row))}
+    lowering = Lowering(text, places, {"K": most}, 1, 0, target("sm_90a"))
     first = lower_range(lowering, op)
     values = values_of(text)
     part = values[first.register], values[lowering.trips["K"]]

@@ -9,6 +9,7 @@ import pytest
 from tests.machine.tcgen05_kernels import OPENING, allocate, free, module, registers, run, wait
 
 from tilewright.base.plan import Launch, PointerParam
+from tilewright.ir.ac.tensor_memory import COLUMN_STEP, LEAST_COLUMNS, MOST_COLUMNS
 from tilewright.machine.core.event import (
     Access,
     CommitArrive,
@@ -26,6 +27,8 @@ from tilewright.machine.core.event import (
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.run import run_launch
 from tilewright.machine.instruction.tcgen05_move import fragment
+from tilewright.machine.tensor_core.tensor_memory import COLUMNS, LANES
+from tilewright.targets import target
 
 NOTHING = np.zeros(4, np.uint32)
 
@@ -35,6 +38,14 @@ def kinds(events: list[Event], *wanted: type) -> list[Any]:
 
 
 # Allocation
+
+
+def test_sizes_are_those_of_the_target() -> None:
+    """What the machine and the dialect count by; each stands once more in the table."""
+    facts = target("sm_100a")
+    assert (facts.limit("tensor_memory.lanes"), facts.limit("tensor_memory.columns")) == (LANES, COLUMNS)
+    ends = facts.limit("tensor_memory.allocation_columns_min"), facts.limit("tensor_memory.allocation_columns_max")
+    assert ends == (LEAST_COLUMNS, MOST_COLUMNS) and facts.limit("product.columns_step") == COLUMN_STEP
 
 
 def test_an_allocation_writes_its_address_and_is_told() -> None:
@@ -168,23 +179,41 @@ def test_a_pair_that_disagrees() -> None:
 
 # Loads and stores
 
-CUTE = {
-    # Bit of a tile of lanes x (bits of a lane), from thread and register: strides of the thread's digits, as (extent,
-    # stride), then of the registers' digits. CUTLASS, copy_traits_sm100.hpp: TMEM_LOAD_16dp64b4x, _16dp128b2x,
-    # _16dp256b2x, _32dp32b4x, _16dp32b2x.
-    "16x64b.x4": (256, ((2, 2048), (2, 32), (8, 256)), ((4, 64),)),
-    "16x128b.x2": (256, ((4, 32), (8, 256)), ((2, 2048), (2, 128))),
-    "16x256b.x2": (512, ((4, 64), (8, 512)), ((2, 32), (2, 4096), (2, 256))),
-    "32x32b.x4": (128, ((32, 128),), ((4, 32),)),
-    "16x32bx2.x2": (128, ((16, 128), (2, 64)), ((2, 32),)),
-}
+Digits = tuple[tuple[int, int], ...]
+MOST_REGISTERS = 128
+SHAPES = {"32x32b": (1, 1), "16x64b": (1, 2), "16x128b": (2, 4), "16x256b": (4, 8), "16x32bx2": (1, 1)}
+"""Of each shape, the registers and the columns of .x1 (PTX ISA, tcgen05.ld)."""
+WIDTHS = [
+    (shape, times) for shape, (registers_, _) in SHAPES.items() for times in (1, 2, 4, 8, 16, 32, 64, 128)
+    if registers_ * times <= MOST_REGISTERS
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("form", CUTE)
-def test_fragments_are_those_that_compilers_assume(form: str) -> None:
-    row_bits, thread_digits, register_digits = CUTE[form]
+def as_compilers_have_it(shape: str, times: int) -> tuple[int, tuple[Digits, Digits]]:
+    """Bits of a row, and the bit of a tile of lanes x (bits of a lane) from thread and register: strides of the
+    thread's digits, as (extent, stride), then of the registers'. CUTLASS, copy_traits_sm100.hpp: TMEM_LOAD_16dp64b4x,
+    _16dp128b2x, _16dp256b2x, _32dp32b4x, _16dp32b2x, and what their other widths have in common with them."""
+    match shape:
+        case "16x64b":
+            row = 64 * times
+            return row, (((2, 8 * row), (2, 32), (8, row)), ((times, 64),))
+        case "16x128b":
+            row = 128 * times
+            return row, (((4, 32), (8, row)), ((2, 8 * row), (times, 128)))
+        case "16x256b":
+            row = 256 * times
+            return row, (((4, 64), (8, row)), ((2, 32), (2, 8 * row), (times, 256)))
+        case "32x32b":
+            return 32 * times, (((32, 32 * times),), ((times, 32),))
+        case _:
+            return 64 * times, (((16, 64 * times), (2, 32 * times)), ((times, 32),))
+
+
+@pytest.mark.parametrize(("shape", "times"), WIDTHS)
+def test_fragments_are_those_that_compilers_assume(shape: str, times: int) -> None:
+    row_bits, (thread_digits, register_digits) = as_compilers_have_it(shape, times)
     count = int(np.prod([extent for extent, _ in register_digits]))
-    lanes, columns = fragment(form.partition(".")[0], count, 2)
+    lanes, columns = fragment(shape, count, times)
     for thread in range(32):
         for register in range(count):
             bit, rest = 0, thread
@@ -207,17 +236,18 @@ def move(form: str, count: int, *, halves: bool = False, split: str = "", lane: 
     return store, load
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    ("form", "count", "split", "lane"),
-    [
-        ("32x32b.x4", 4, "", 0), ("32x32b.x128", 128, "", 0), ("16x64b.x8", 8, "", 16), ("16x128b.x8", 16, "", 0),
-        ("16x256b.x4", 16, "", 16), ("16x32bx2.x4", 4, ", 8", 0),
-    ],
-)  # fmt: skip
+def test_these_are_all_shapes_and_widths() -> None:
+    assert len(WIDTHS) == 8 + 8 + 7 + 6 + 8
+
+
+@pytest.mark.parametrize(("shape", "times"), WIDTHS)
 @pytest.mark.parametrize("halves", [False, True])
-def test_what_is_stored_is_loaded(form: str, count: int, split: str, lane: int, halves: bool, seed: int) -> None:
-    values = np.random.default_rng(seed).integers(0, 1 << 32, (128, count), dtype=np.uint32)
+def test_what_is_stored_is_loaded(shape: str, times: int, halves: bool) -> None:
+    """Of every shape and width, by lanes of the upper half for every second one of those that have 16."""
+    count, form = SHAPES[shape][0] * times, f"{shape}.x{times}"
+    lane = 16 * (times.bit_length() % 2) if shape in ("16x64b", "16x128b", "16x256b") else 0
+    split = f", {2 * times}" if shape == "16x32bx2" else ""
+    values = np.random.default_rng(times).integers(0, 1 << 32, (128, count), dtype=np.uint32)
     out = np.zeros_like(values)
     store, load = move(form, count, halves=halves, split=split, lane=lane)
     body = f"""{OPENING}{allocate()}
@@ -228,8 +258,25 @@ mad.wide.u32 %rd5, %r0, {4 * count}, %rd1;
 {load}tcgen05.wait::ld.sync.aligned;
 {"".join(f"st.global.b32 [%rd5+{4 * i}], %r{180 + i};" for i in range(count))}
 {free()}"""
-    run(body, values, out, seed=seed)
+    run(body, values, out, seed=times)
     assert np.array_equal(out, values)
+
+
+def test_the_second_half_begins_at_its_column_whatever_a_register_holds() -> None:
+    out = np.zeros((128, 4), np.uint32)
+    body = f"""{OPENING}{allocate()}
+mov.b32 %r40, 0x11112222;
+tcgen05.st.sync.aligned.16x32bx2.x1.unpack::16b.b32 [%r6], 2, {{%r40}};
+tcgen05.wait::st.sync.aligned;
+tcgen05.ld.sync.aligned.32x32b.x4.b32 {{%r50, %r51, %r52, %r53}}, [%r6];
+tcgen05.wait::ld.sync.aligned;
+mad.wide.u32 %rd5, %r0, 16, %rd1;
+setp.lt.u32 %p2, %r2, 16;
+@%p2 st.global.v4.b32 [%rd5], {{%r50, %r51, %r52, %r53}};
+{free()}"""
+    run(body, NOTHING, out)
+    lanes = out.reshape(4, 32, 4)[:, :16]
+    assert (lanes & 0xFFFF == [0x2222, 0x1111, 0x2222, 0x1111]).all()
 
 
 def test_halves_stand_in_the_low_half_of_two_columns() -> None:

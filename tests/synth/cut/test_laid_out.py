@@ -160,13 +160,22 @@ def test_gathered_rows_beside_a_product_in_a_loop(name: str) -> None:
     assert np.linalg.norm(found - exact) <= 4e-3 * np.linalg.norm(exact)
 
 
-def test_what_is_read_by_blocks_or_stored_is_not_copied() -> None:
+def test_what_is_read_by_blocks_is_copied_by_its_places() -> None:
+    dims = {"M": 6, "N": 5, "K": 40}
+    module = trace(by_blocks, dims, elements_of(by_blocks, "bf16"), None)
+    found = laid_out(module, "s", HOPPER)
+    assert found is not None
+    copy, rest = found
+    assert the_program(copy).extents == {"M": 6, "K": 6}, "six blocks, the last of five elements"
+    random = np.random.default_rng(0)
+    x, w, s = (random.random(shape).astype(ml_dtypes.bfloat16) for shape in ((6, 40), (5, 40), (6, 6)))
+    after = evaluate(rest, {"x": x, "w": w, **evaluate(copy, {"s": s})})
+    np.testing.assert_array_equal(after["y"], evaluate(module, {"x": x, "w": w, "s": s})["y"])
+
+
+def test_what_is_stored_is_not_copied() -> None:
     module = trace(by_blocks, DIMS, elements_of(by_blocks, "bf16"), None)
-    assert (
-        laid_out(module, "s", HOPPER) is None
-        and laid_out(module, "y", HOPPER) is None
-        and laid_out(module, "z", HOPPER) is None
-    )
+    assert laid_out(module, "y", HOPPER) is None and laid_out(module, "z", HOPPER) is None
 
 
 @pytest.mark.parametrize("name", ["sm_90a", "sm_100a"])

@@ -146,7 +146,11 @@ POINTS: tuple[ContestedPoint, ...] = (
         "Where does a tcgen05.commit of cta_group::2 arrive if nothing is pending?",
         "The ISA is silent: for review.",
         "As otherwise: for review.",
-        ("flash-attention, AI/DEBUG_2CTA.md",),
+        (
+            "flash-attention, AI/DEBUG_2CTA.md",
+            "CUTLASS commits operands' release and then sums, with no product between: the second commit has the same "
+            "products pending",
+        ),
     ),
     ContestedPoint(
         "pair_started", ("TC117",),

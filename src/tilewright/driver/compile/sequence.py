@@ -41,6 +41,7 @@ from tilewright.synth.cascade.register_sum import ComputedBefore
 from tilewright.synth.cascade.unmapped_slots import copied_by_threads, pass_microseconds
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.copied_together import copied_together
+from tilewright.synth.cut.factors_before import factors_before
 from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.operand_before import operand_before
@@ -126,6 +127,10 @@ def uncut(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
 
 def _chain(module: ModuleOp, target: Target, wanted: Wanted, *, by_threads: bool = True) -> tuple[Part, ...]:
     """Each part as it is decided alone. by_threads: whether threads may copy what no tensor map brings."""
+    factored = factors_before(module, target)
+    if factored is not None:
+        ones, rest = factored
+        return (decided(ones, target, wanted), *_chain(rest, target, wanted, by_threads=by_threads))
     found = _with_copies(module, target, wanted, by_threads=by_threads)
     if wanted.unmapped is not None or wanted.cut is False:
         return found

@@ -62,12 +62,6 @@ _CHOICES = (
         lambda wanted: replace(wanted, handed=False),
     ),
     _Choice(
-        "pairs of CTAs that multiply as one",
-        lambda decisions: isinstance(decisions, CascadeDecisions) and bool(decisions.pair),
-        lambda wanted: wanted.cluster not in (None, (1, 1)),
-        lambda wanted: replace(wanted, cluster=(1, 1)),
-    ),
-    _Choice(
         "a left operand computed in registers",
         lambda decisions: isinstance(decisions, CascadeDecisions) and decisions.computed > 0,
         lambda wanted: wanted.computed == "registers",

@@ -25,7 +25,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
-from tilewright.ir.ac.tensor_memory import TensorMemoryOp
+from tilewright.ir.ac.tensor_memory import TensorInitOp, TensorMemoryOp
 from tilewright.ir.tier import UNITS
 from tilewright.lower.distribution.raster import order_of
 from tilewright.lower.mlir.declarations import write_declarations, write_fixed
@@ -51,6 +51,7 @@ from tilewright.lower.mlir.tensor_slots import (
     write_set_up,
     write_slots,
 )
+from tilewright.lower.mlir.tensor_units import UnitWork, write_init, write_unit
 from tilewright.lower.mlir.text import (
     HeldCursor,
     HeldIndex,
@@ -68,6 +69,8 @@ from tilewright.lower.mlir.turns import TurnBounds, skip_cursors, turn_bounds, w
 from tilewright.lower.ptx.float8 import PTX_NAMES
 from tilewright.lower.ptx.lowering import WARP_ROWS, integers
 from tilewright.lower.ptx.run_time import fixed_sizes
+from tilewright.targets import Target
+from tilewright.targets import target as target_named
 
 
 def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
@@ -84,7 +87,7 @@ def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
     lines.append("module attributes {gpu.container_module} {")
     lines.append(f'  gpu.module @kernels [#nvvm.target<chip = "{target}">] {{')
     for kernel in kernels:
-        lines += _function(kernel)
+        lines += _function(kernel, target_named(target))
     return "\n".join([*lines, "  }", "}", ""])
 
 
@@ -115,10 +118,11 @@ def _refuse_bytes(kernel: ac.KernelOp) -> None:
             )
 
 
-def _function(kernel: ac.KernelOp) -> list[str]:
+def _function(kernel: ac.KernelOp, facts: Target) -> list[str]:
     text = NvgpuText(depth=3)
     symbols = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
-    state = Nvgpu(text, {}, symbols, fixed_sizes(kernel.grid), integers(kernel.cluster), kernel.launch_registers.data)
+    registers, cluster = kernel.launch_registers.data, integers(kernel.cluster)
+    state = Nvgpu(text, {}, symbols, fixed_sizes(kernel.grid), cluster, registers, facts)
     write_fixed(state, kernel)
     arguments = write_declarations(state, kernel.body.block)
     # Who reads these dialects follows waits of all threads: where a role alone waits, all do, which is no less.
@@ -155,6 +159,8 @@ def _write_top_level(state: Nvgpu, op: Operation) -> None:
             pass
         case _ if isinstance(op, SlotSetUp):
             write_set_up(state, op)
+        case TensorInitOp():
+            write_init(state, op, _is_thread_zero(state))
         case ac.TensorMapOp():
             descriptor = state.held[op.result]
             assert isinstance(descriptor, HeldMap)
@@ -204,8 +210,6 @@ def _write_role(state: Nvgpu, role: ac.RoleOp) -> None:
     (argument,) = role.body.block.args
     text.line(f"// role {role.sym_name.data}")
     state.warp_rows = WARP_ROWS if role.warp_rows is None else role.warp_rows.data
-    if is_set(role.leader):
-        raise cannot_write(role)
     if unit == "warp32":  # every thread of the CTA
         state.held[argument] = HeldIndex(state.thread)
         _write_block(state, role.body.block)
@@ -223,7 +227,12 @@ def _write_role(state: Nvgpu, role: ac.RoleOp) -> None:
             direction = "increase" if registers > state.launch_registers else "decrease"
             text.line(f"nvvm.setmaxregister {direction} {registers}")
         if unit == "thread1":
-            with text.block(f"scf.if {state.is_first_thread} {{"):
+            issues = state.is_first_thread
+            if is_set(role.leader):
+                rank = text.into("rank", "nvvm.read.ptx.sreg.cluster.ctarank : i32")
+                leads = text.into("leads", f"arith.cmpi eq, {rank}, {text.constant(0, 'i32')} : i32")
+                issues = text.binary("leads", "andi", leads, issues, "i1")
+            with text.block(f"scf.if {issues} {{"):
                 enter_role(state, role)
                 _write_block(state, role.body.block)
         else:
@@ -258,6 +267,11 @@ def _counted(
         bindings += [f"{name} = {old}" for name, (old, _) in zip(fresh, carried_values(start), strict=True)]
         kinds += [kind for _, kind in carried_values(start)]
         state.held[argument] = with_names(start, fresh)
+    if state.unit_parity:
+        fresh_parity = text.name("carried")
+        bindings.append(f"{fresh_parity} = {state.unit_parity}")
+        kinds.append("i1")
+        state.unit_parity = fresh_parity
     head = f"scf.for {index} = {bounds[0]} to {bounds[1]} step {bounds[2]}"
     result = text.name("loop")
     if bindings:
@@ -274,6 +288,8 @@ def _counted(
         if isinstance(op, ac.TurnTilesOp):
             skip_cursors(state, op, last.values)
         yielded = [pair for value in last.values for pair in carried_values(state.held[value])]
+        if state.unit_parity:
+            yielded.append((state.unit_parity, "i1"))
         if yielded:
             names, types = ", ".join(name for name, _ in yielded), ", ".join(kind for _, kind in yielded)
             text.line(f"scf.yield {names} : {types}")
@@ -283,6 +299,8 @@ def _counted(
         size = len(carried_values(start))
         state.held[output] = with_names(start, [f"{result}#{taken + number}" for number in range(size)])
         taken += size
+    if state.unit_parity:
+        state.unit_parity = f"{result}#{taken}"
 
 
 def _raster(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp, tile: str) -> tuple[str, str]:
@@ -370,9 +388,16 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
             assert isinstance(kind, ac.CursorType)
             state.held[op.result] = write_advance(state, op, _stages_of(op, kind.ring.data))
         case ac.BarrierWaitOp():
+            if is_set(op.issuer):
+                warp = text.constant(32)
+                issues = text.into("issues", f"arith.cmpi ult, {state.warpgroup_thread}, {warp} : index")
+                with text.block(f"scf.if {issues} {{"):
+                    state.held[op.result] = write_wait(state, op)
+                    write_fence_after(state, waited=True)
+                return
             state.held[op.result] = write_wait(state, op)
             if waits_for_sums(op):
-                write_fence_after(state)
+                write_fence_after(state, waited=True)
         case ac.DrainOp():
             write_drain(state, op)
         case ac.ArriveExpectOp():
@@ -402,6 +427,8 @@ def _write_epilogue_op(state: Nvgpu, op: Operation) -> None:
     match op:
         case _ if isinstance(op, SlotWork):
             write_slots(state, op)
+        case _ if isinstance(op, UnitWork):
+            write_unit(state, op)
         case ac.FragmentLoadOp():
             state.held[op.result] = write_fragment_load(state, op)
         case FragmentMapOp():

@@ -66,7 +66,7 @@ def write_declarations(state: Nvgpu, block: Block) -> list[str]:
                     op.address.data, memory.slots.data, memory.slot_bytes.data, memory.swizzle.data
                 )
             case TensorMemoryOp():
-                state.held[op.result] = declare(op)
+                state.held[op.result] = declare(state, op)
             case ac.TensorMapOp():
                 argument = f"%{op.sym_name.data}"
                 arguments.append(f"{argument}: !llvm.ptr {{llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64}}")

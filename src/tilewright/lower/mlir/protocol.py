@@ -10,6 +10,7 @@ NVGPU and NVVM dialect pages; PTX ISA, wgmma matrix descriptor.
 from __future__ import annotations
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.format import is_set
 from tilewright.lower.mlir.text import (
     SHARED,
     HeldAccumulator,
@@ -24,7 +25,8 @@ from tilewright.lower.mlir.text import (
 )
 from tilewright.lower.ptx.lowering import integers
 
-_WAIT_HINT_NANOSECONDS = 10_000_000
+WAIT_HINT_NANOSECONDS = 10_000_000
+_CLUSTER_SCOPE = "{scope = #nvvm.mem_scope<cluster>}"
 _DESCRIPTOR_SWIZZLE = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
 
 
@@ -61,7 +63,7 @@ def _write_wait_at(state: Nvgpu, ring: HeldRing, cursor: HeldCursor, side: str, 
         _write_cluster_wait(state, ring, cursor, side, parity)
     else:
         group = ring.full if side == "full" else ring.empty
-        ticks = text.constant(_WAIT_HINT_NANOSECONDS)
+        ticks = text.constant(WAIT_HINT_NANOSECONDS)
         text.line(f"nvgpu.mbarrier.try_wait.parity {group}[{cursor.stage}], {parity}, {ticks} : {ring.kind}")
 
 
@@ -98,8 +100,24 @@ def barrier_address(state: Nvgpu, slot: HeldSlot, side: str) -> str:
     return text.into("barrier", f"arith.index_cast {address} : index to i32")
 
 
+def _of_leader(state: Nvgpu, slot: HeldSlot, side: str) -> str:
+    """The barrier at the same place of the pair's first CTA, as a pointer into the cluster's shared memory."""
+    return _remote(state, slot, side, state.text.constant(0, "i32"))
+
+
+def _remote(state: Nvgpu, slot: HeldSlot, side: str, rank: str) -> str:
+    """A slot's barrier of the CTA of a rank (i32)."""
+    text = state.text
+    pointer = text.into("barrier", f"llvm.inttoptr {barrier_address(state, slot, side)} : i32 to !llvm.ptr<3>")
+    return text.into("remote", f"nvvm.mapa {pointer}, {rank} : !llvm.ptr<3> -> !llvm.ptr<7>")
+
+
 def write_arrive_expect(state: Nvgpu, op: ac.ArriveExpectOp) -> HeldSlot:
     text, slot = state.text, state.slot(op.phase)
+    if is_set(op.leader):
+        barrier, size = _of_leader(state, slot, "full"), text.constant(op.bytes.data, "i32")
+        text.line(f"nvvm.mbarrier.arrive.expect_tx {barrier}, {size} {_CLUSTER_SCOPE} : !llvm.ptr<7>, i32")
+        return slot
     count = text.constant(op.bytes.data)
     text.line(f"nvgpu.mbarrier.arrive.expect_tx {slot.ring.full}[{slot.stage}], {count} : {slot.ring.kind}")
     return slot
@@ -107,6 +125,10 @@ def write_arrive_expect(state: Nvgpu, op: ac.ArriveExpectOp) -> HeldSlot:
 
 def write_arrive(state: Nvgpu, op: ac.ArriveOp) -> None:
     text, slot = state.text, state.slot(op.phase)
+    if is_set(op.leader):
+        with text.block(f"scf.if {state.is_first_thread} {{"):
+            text.line(f"nvvm.mbarrier.arrive {_of_leader(state, slot, 'empty')} {_CLUSTER_SCOPE} : !llvm.ptr<7>")
+        return
     if op.peers.data == 1:
         with text.block(f"scf.if {state.is_first_thread} {{"):
             token = text.name("token")
@@ -118,11 +140,8 @@ def write_arrive(state: Nvgpu, op: ac.ArriveOp) -> None:
     peers = text.constant(op.peers.data)
     tells = text.into("tells", f"arith.cmpi ult, {state.warpgroup_thread}, {peers} : index")
     with text.block(f"scf.if {tells} {{"):
-        address = barrier_address(state, slot, "empty")
-        pointer = text.into("barrier", f"llvm.inttoptr {address} : i32 to !llvm.ptr<3>")
         peer = text.into("peer", f"arith.index_cast {state.warpgroup_thread} : index to i32")
-        remote = text.into("remote", f"nvvm.mapa {pointer}, {peer} : !llvm.ptr<3> -> !llvm.ptr<7>")
-        text.line(f"nvvm.mbarrier.arrive {remote} {{scope = #nvvm.mem_scope<cluster>}} : !llvm.ptr<7>")
+        text.line(f"nvvm.mbarrier.arrive {_remote(state, slot, 'empty', peer)} {_CLUSTER_SCOPE} : !llvm.ptr<7>")
 
 
 # ---------------------------------------------------------------- bulk copies
@@ -148,16 +167,38 @@ def write_copy_issue(state: Nvgpu, op: ac.CopyIssueOp) -> HeldSlot:
     if op.rank_elements is not None and op.rank_dimension is not None:
         shared = op.rank_dimension.data
         coordinates[shared] = text.add(coordinates[shared], text.multiply(rank, op.rank_elements.data))
-    box = _box(state, descriptor, offset)
     mask = ""
     if op.multicast.data > 1:
         mask = f" multicast_mask = {text.constant((1 << op.multicast.data) - 1, 'i16')}"
+    if is_set(op.leader):
+        _write_pair_copy(state, descriptor, offset, coordinates, _of_leader(state, slot, "full"), mask)
+        return slot
+    box = _box(state, descriptor, offset)
     barrier = f"{slot.ring.full}[{slot.stage}]"
     text.line(
         f"nvgpu.tma.async.load {descriptor.name}[{', '.join(coordinates)}], {barrier} to {box}{mask}"
         f" : {descriptor.kind}, {slot.ring.kind} -> {descriptor.box_type}"
     )
     return slot
+
+
+def _write_pair_copy(
+    state: Nvgpu, descriptor: HeldMap, offset: str, coordinates: list[str], barrier: str, mask: str
+) -> None:
+    """A copy into the CTA's own slot whose bytes count on the barrier of the pair's first CTA. nvvm takes the barrier's
+    address as one of the CTA's shared memory, whose addresses are among the cluster's."""
+    text = state.text
+    word = text.into("remote", f"llvm.ptrtoint {barrier} : !llvm.ptr<7> to i32")
+    barrier = text.into("remote", f"llvm.inttoptr {word} : i32 to !llvm.ptr<3>")
+    place = text.into("box", f"arith.index_cast {text.add(state.shared_address, offset)} : index to i32")
+    place = text.into("box", f"llvm.inttoptr {place} : i32 to !llvm.ptr<3>")
+    place = text.into("box", f"llvm.addrspacecast {place} : !llvm.ptr<3> to !llvm.ptr<7>")
+    words = ", ".join(text.into("at", f"arith.index_cast {each} : index to i32") for each in coordinates)
+    source = text.into("map", f"builtin.unrealized_conversion_cast {descriptor.name} : {descriptor.kind} to !llvm.ptr")
+    text.line(
+        f"nvvm.cp.async.bulk.tensor.shared.cluster.global {place}, {source}, {barrier}, box[{words}]{mask} "
+        "{group = #nvvm.cta_group<cta_2>} : !llvm.ptr<7>, !llvm.ptr"
+    )
 
 
 def write_copy_store(state: Nvgpu, op: ac.CopyStoreOp) -> None:

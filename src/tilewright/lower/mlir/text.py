@@ -15,6 +15,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.lower.ptx.lowering import WARP_ROWS
+from tilewright.lower.ptx.places import TensorMemoryPlace
+from tilewright.targets import Target
 
 WORKGROUP = "#gpu.address_space<workgroup>"
 SHARED = f"memref<?xi8, {WORKGROUP}>"
@@ -113,13 +115,13 @@ class HeldBuffer:
 
 @dataclass(frozen=True, slots=True)
 class HeldTensorMemory:
-    """Columns of tensor memory that are the slots of a ring. word_address: of dynamic shared memory, where their
-    address stands."""
+    """Columns of tensor memory. place: which they are; group: of CTAs that have them, as an attribute; barrier: the
+    group of the units' barriers, of a type, where units issue by themselves."""
 
-    word_address: int
-    columns: int
-    slot_columns: int
-    ring: str
+    place: TensorMemoryPlace
+    group: str
+    barrier: str
+    barrier_kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,7 @@ class Nvgpu:
     grid: tuple[int, ...]
     cluster: tuple[int, ...]
     launch_registers: int
+    facts: Target
     thread: str = ""
     shared: str = ""
     shared_address: str = ""
@@ -278,6 +281,12 @@ class Nvgpu:
     is_first_thread: str = ""
     sums: str = ""
     """Address of the role's first slot of tensor memory, as i32."""
+    part_columns: str = ""
+    """Address of the unit's part of the columns, as i32, in a role whose units issue products by themselves."""
+    own_columns: str = ""
+    """The same in the lanes of each warp."""
+    unit_parity: str = ""
+    """Parity of the next phase of the unit's barrier, which its last commit completes."""
     warp_rows: int = WARP_ROWS
     """How many rows after a warp's of a unit those of its next warp begin."""
 

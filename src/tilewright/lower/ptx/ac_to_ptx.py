@@ -124,6 +124,7 @@ from tilewright.lower.ptx.tensor_memory import (
     lower_tensor,
 )
 from tilewright.lower.ptx.tensor_slots import lower_barrier_wait, lower_slots
+from tilewright.targets import target as target_named
 
 _Op = TypeVar("_Op", bound=Operation)
 
@@ -145,7 +146,8 @@ def _entry_text(kernel: ac.KernelOp, target: str) -> str:
     symbols = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
     cluster = integers(kernel.cluster)
     size = cluster[0] * cluster[1] * cluster[2]
-    lowering = Lowering(text, {}, symbols, size, kernel.launch_registers.data, PassedSizes.of(kernel))
+    registers, facts = kernel.launch_registers.data, target_named(target)
+    lowering = Lowering(text, {}, symbols, size, registers, facts, PassedSizes.of(kernel))
     waits = any(isinstance(op, ac.GridWaitOp) for op in kernel.walk())
     parameters = _lower_declarations(lowering, kernel.body.block, waits=waits) + lowering.passed.declarations()
     _lower_fixed_registers(lowering, kernel)

@@ -13,6 +13,7 @@ from tilewright.lower.distribution.stream_walk import TurnItems
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace
 from tilewright.lower.ptx.run_time import NONE_PASSED, PassedSizes
+from tilewright.targets import Target
 
 WARP_ROWS = 16
 """Of a unit's fragment, that a warp has of each 64 (PTX ISA, wgmma: Register Fragments)."""
@@ -55,6 +56,7 @@ class Lowering:
     symbols: dict[str, int]
     cluster_size: int
     launch_registers: int
+    facts: Target
     passed: PassedSizes = NONE_PASSED
     trips: dict[str, str] = field(default_factory=dict[str, str])
     """Of loops over a symbol that this tile has a part of: the register that says how many."""

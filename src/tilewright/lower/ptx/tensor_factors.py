@@ -18,11 +18,9 @@ from tilewright.lower.ptx.lowering import Lowering, slot_of
 from tilewright.lower.ptx.places import BufferPlace, FactorsPlace
 from tilewright.lower.ptx.tensor_asserts import assert_columns
 from tilewright.lower.ptx.tensor_core import offset_descriptor
-from tilewright.lower.ptx.tensor_memory import memory_of, registers, scaled_kind, shared_descriptor
+from tilewright.lower.ptx.tensor_memory import factors_taken, memory_of, registers, shared_descriptor
 
 _COPY = "tcgen05.cp.cta_group::1.32x128b.warpx4"
-_COPY_ROWS, _COPY_BYTES, _COPY_COLUMNS = 128, 512, 4
-"""Of one copy."""
 _GROUP_BYTES = 128
 """From 8 rows of 16 bytes to the next 8."""
 
@@ -36,22 +34,24 @@ def copy_factors(lowering: Lowering, op: TensorFactorsOp) -> None:
     first = text.into("b32", "add.u32", registers(lowering).base, memory.first_factor + op.column.data)
     columns = op.cells.data * rows // FACTOR_ROWS
     first = text.into("b32", "mad.lo.u32", slot.stage, columns, first)
+    copied_rows = lowering.facts.limit("block_scales.copied_rows")
+    copied_bytes, copied_columns = copied_rows * CELL_FACTORS, copied_rows // FACTOR_ROWS
     assert_columns(lowering, memory, first, columns)
     # Units of all rows' first cells, then of their second ones: as they lie in the slot.
     places = [first]
-    for unit in range(op.cells.data * rows // _COPY_ROWS):
-        descriptor = offset_descriptor(text, source, _COPY_BYTES * unit)
+    for unit in range(op.cells.data * rows // copied_rows):
+        descriptor = offset_descriptor(text, source, copied_bytes * unit)
         if unit:
-            places.append(text.into("b32", "add.u32", first, _COPY_COLUMNS * unit))
+            places.append(text.into("b32", "add.u32", first, copied_columns * unit))
         text.emit(_COPY, f"[{places[unit]}]", descriptor)
-    lowering.places[op.result] = FactorsPlace(slot, tuple(places[:: rows // _COPY_ROWS]))
+    lowering.places[op.result] = FactorsPlace(slot, tuple(places[:: rows // copied_rows]))
 
 
 def take_factors(lowering: Lowering, op: TensorFillOp) -> list[list[str]]:
     """The addresses of a product's factors, by step, which it hands on."""
     if not op.factors:
         return []
-    *_, taken = scaled_kind(op)
+    taken = factors_taken(lowering.facts, op)
     found = [list[str]() for _ in range(op.steps.data)]
     for factors, kept in zip(op.factors, op.kept, strict=True):
         place = lowering.place(factors)

@@ -16,6 +16,7 @@ from typing import Literal, cast
 
 from xdsl.ir import SSAValue
 
+from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.tensor_memory import (
@@ -41,6 +42,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorStoreOp,
     TensorWaitOp,
 )
+from tilewright.ir.block_factors import SHARED_BY
 from tilewright.ir.cascade import CELL_FACTORS
 from tilewright.legal.descriptor.tensor_core_descriptor import (
     InstructionDescriptor,
@@ -70,33 +72,31 @@ from tilewright.lower.ptx.tensor_asserts import (
     assert_columns,
 )
 from tilewright.lower.ptx.tensor_core import offset_descriptor, scale_predicate
+from tilewright.targets import Target
 
 _WARP_THREADS, _UNIT_THREADS = 32, 128
 _BARRIER_BYTES = 8
-_KINDS: dict[str, tuple[Kind, OperandElement, int]] = {
-    "bf16": ("f16", "bf16", 16),
-    "f16": ("f16", "f16", 16),
-    "f8e4m3": ("f8f6f4", "e4m3", 32),
-    "f8e5m2": ("f8f6f4", "e5m2", 32),
+_KINDS: dict[str, tuple[Kind, OperandElement]] = {
+    "bf16": ("f16", "bf16"),
+    "f16": ("f16", "f16"),
+    "f8e4m3": ("f8f6f4", "e4m3"),
+    "f8e5m2": ("f8f6f4", "e5m2"),
 }
-"""By element: the kind, what that calls it, and how many of the contracted axis one tcgen05.mma takes."""
-_SCALED_KINDS: dict[tuple[str, str], tuple[Kind, OperandElement, int, ScaleElement, int]] = {
-    ("f8e4m3", "ue8m0"): ("mxf8f6f4", "e4m3", 32, "ue8m0", 1),
-    ("f8e5m2", "ue8m0"): ("mxf8f6f4", "e5m2", 32, "ue8m0", 1),
-    ("f4e2m1x2", "ue8m0"): ("mxf4", "e2m1", 64, "ue8m0", 2),
-    ("f4e2m1x2", "ue4m3"): ("mxf4nvf4", "e2m1", 64, "ue4m3", 4),
+"""By element: the kind, and what that calls it."""
+_SCALED_KINDS: dict[tuple[str, str], tuple[Kind, OperandElement, ScaleElement]] = {
+    ("f8e4m3", "ue8m0"): ("mxf8f6f4", "e4m3", "ue8m0"),
+    ("f8e5m2", "ue8m0"): ("mxf8f6f4", "e5m2", "ue8m0"),
+    ("f4e2m1x2", "ue8m0"): ("mxf4", "e2m1", "ue8m0"),
+    ("f4e2m1x2", "ue4m3"): ("mxf4nvf4", "e2m1", "ue4m3"),
 }
-"""The same by elements and factors of blocks, with what the kind calls these, and how many of a row one tcgen05.mma
-takes."""
-_STEP_COLUMNS = 8
-"""Of A in tensor memory, what one tcgen05.mma takes."""
+"""The same by elements and factors of blocks, with what the kind calls these."""
 LOAD_COLUMNS, LOAD_REGISTERS, _LOAD_MOST = 8, 4, 16
 """Of tcgen05.ld.16x256b.x1, and how many at once: of 32, ptxas (12.9) finds registers only where a launch has 146."""
-_STORE_COLUMNS, _STORE_REGISTERS, _STORE_MOST = 4, 2, 64
+STORE_COLUMNS, STORE_REGISTERS, _STORE_MOST = 4, 2, 64
 """Of tcgen05.st.16x128b.x1, and its largest count."""
 _LANE_SHIFT = 21
 """A warp's lanes begin at 32 times its number in the unit, in the upper half of an address."""
-_PAIR_MASK = 0b11
+PAIR_MASK = 0b11
 """The CTAs of a pair, which is a cluster."""
 _UNIT_LANES = 16
 """Of each warp's, that a unit has of a product of all units' rows."""
@@ -228,7 +228,7 @@ def commit(lowering: Lowering, address: str, *, pair: bool = False) -> None:
         text.emit("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64", f"[{address}]", guard=guard)
         return
     opcode = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64"
-    text.emit(opcode, f"[{address}]", text.into("b16", "mov.u16", _PAIR_MASK), guard=guard)
+    text.emit(opcode, f"[{address}]", text.into("b16", "mov.u16", PAIR_MASK), guard=guard)
 
 
 def _first_thread(lowering: Lowering) -> str:
@@ -273,35 +273,57 @@ def shared_descriptor(lowering: Lowering, buffer: BufferPlace, leading: int, str
 _Product = TensorIssueOp | TensorIssueStoredOp | TensorFillOp
 
 
-def instruction(op: _Product, a_major: str) -> int:
-    kind, element, depth = _KINDS[op.element.data]
+def _depth(facts: Target, element: str) -> int:
+    """How many numbers of the contracted axis one tcgen05.mma takes."""
+    found = Element(element)
+    return facts.limit("tcgen05.operand_row_bytes") // found.bytes * (2 if found.is_pair else 1)
+
+
+def step_columns(facts: Target) -> int:
+    """Of A in tensor memory, what one tcgen05.mma takes."""
+    return facts.limit("tcgen05.operand_row_bytes") // facts.limit("tensor_memory.column_bytes")
+
+
+def instruction(facts: Target, op: _Product, a_major: str) -> int:
+    kind, element = _KINDS[op.element.data]
     return encode_instruction(
         InstructionDescriptor(
-            kind, op.m.data, op.n.data, depth, "f32", element, element,
+            kind, op.m.data, op.n.data, _depth(facts, op.element.data), "f32", element, element,
             a_major=_major(a_major), b_major=_major(op.b_major.data),
         )
     )  # fmt: skip
 
 
-def scaled_instructions(op: TensorFillOp) -> list[int]:
-    """Of each step of a product with factors of blocks, which takes one of each row's."""
-    kind, element, depth, scale, taken = scaled_kind(op)
-    majors = _major(op.a_major.data), _major(op.b_major.data)
+def scaled_instructions(facts: Target, op: TensorFillOp) -> list[int]:
+    """Of each step of a product with factors of blocks, which takes its own ones of each row's."""
+    kind, element, scale = _scaled_kind(op)
+    taken, a_major, b_major = factors_taken(facts, op), _major(op.a_major.data), _major(op.b_major.data)
     return [
         encode_instruction(
             InstructionDescriptor(
-                kind, op.m.data, op.n.data, depth, "f32", element, element, a_major=majors[0], b_major=majors[1],
-                scale=scale, scale_a_id=taken * step % CELL_FACTORS, scale_b_id=taken * step % CELL_FACTORS,
+                kind, op.m.data, op.n.data, _depth(facts, op.element.data), "f32", element, element,
+                a_major=a_major, b_major=b_major, scale=scale, scale_a_id=taken * step % CELL_FACTORS,
+                scale_b_id=taken * step % CELL_FACTORS,
             )
         )
         for step in range(op.steps.data)
     ]  # fmt: skip
 
 
-def scaled_kind(op: TensorFillOp) -> tuple[Kind, OperandElement, int, ScaleElement, int]:
+def _factor(op: TensorFillOp) -> str:
     factors = op.factors[0].type
     assert isinstance(factors, TensorFactorsType)
-    return _SCALED_KINDS[op.element.data, factors.element.data]
+    return factors.element.data
+
+
+def _scaled_kind(op: TensorFillOp) -> tuple[Kind, OperandElement, ScaleElement]:
+    return _SCALED_KINDS[op.element.data, _factor(op)]
+
+
+def factors_taken(facts: Target, op: TensorFillOp) -> int:
+    """How many factors of a row one tcgen05.mma takes."""
+    block = facts.limit(f"block_scales.{SHARED_BY[Element(op.element.data), Element(_factor(op))]}")
+    return _depth(facts, op.element.data) // block
 
 
 def _major(name: str) -> Literal["k", "mn"]:
@@ -313,7 +335,7 @@ def _issue(lowering: Lowering, op: TensorIssueOp) -> None:
     if op.a_instance_bytes.data:
         extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
     operands = left_operands(lowering, op, extra)
-    kinds = [instruction(op, op.a_major.data)]
+    kinds = [instruction(lowering.facts, op, op.a_major.data)]
     multiply(lowering, op, operands, kinds, registers(lowering).part, op.accumulator is None)
     lowering.places[op.inflight] = NoPlace()
 
@@ -331,8 +353,9 @@ def _issue_stored(lowering: Lowering, op: TensorIssueStoredOp) -> None:
     text, kind = lowering.text, op.a.type
     assert isinstance(kind, TensorOperandType)
     part, first = registers(lowering).part, kind.column.data
-    operands = [f"[{text.into('b32', 'add.u32', part, first + _STEP_COLUMNS * step)}]" for step in range(op.steps.data)]
-    multiply(lowering, op, operands, [instruction(op, "K")], part, op.accumulator is None)
+    places = [first + step_columns(lowering.facts) * step for step in range(op.steps.data)]
+    operands = [f"[{text.into('b32', 'add.u32', part, each)}]" for each in places]
+    multiply(lowering, op, operands, [instruction(lowering.facts, op, "K")], part, op.accumulator is None)
     lowering.places[op.inflight] = NoPlace()
 
 
@@ -356,8 +379,7 @@ def multiply(
     kinds = [text.into("b32", "mov.b32", each) for each in instructions] * (len(operands) // len(instructions))
     group = 2 if isinstance(op, TensorFillOp) and is_set(op.pair) else 1
     if factors and isinstance(op, TensorFillOp):
-        name, *_, taken = scaled_kind(op)
-        name = f"{name}.block_scale.scale_vec::{taken}X"
+        name = f"{_scaled_kind(op)[0]}.block_scale.scale_vec::{factors_taken(lowering.facts, op)}X"
     else:
         name = _KINDS[op.element.data][0]
     advances = integers(op.b_step_bytes)
@@ -389,6 +411,11 @@ def load_pieces(count: int) -> Iterator[tuple[int, int]]:
     return _pieces(count, _LOAD_MOST)
 
 
+def store_pieces(count: int) -> Iterator[tuple[int, int]]:
+    """Of so many times four columns, what each store takes."""
+    return _pieces(count, _STORE_MOST)
+
+
 def _load(lowering: Lowering, op: TensorLoadOp) -> None:
     kind = op.accumulator.type
     assert isinstance(kind, TensorAccumulatorType)
@@ -416,10 +443,10 @@ def _store(lowering: Lowering, op: TensorStoreOp) -> None:
     (words,) = fragment.blocks
     if fragment.axes == OPERAND_AXES:
         (words,) = exchanged(text, lowering.warpgroup_thread, fragment.blocks)
-    for first, count in _pieces(len(words) // _STORE_REGISTERS, _STORE_MOST):
-        address = text.into("b32", "add.u32", registers(lowering).own, op.column.data + _STORE_COLUMNS * first)
-        assert_access(lowering, memory_of(lowering, op.memory), address, _STORE_COLUMNS * count)
-        names = words[_STORE_REGISTERS * first : _STORE_REGISTERS * (first + count)]
+    for first, count in store_pieces(len(words) // STORE_REGISTERS):
+        address = text.into("b32", "add.u32", registers(lowering).own, op.column.data + STORE_COLUMNS * first)
+        assert_access(lowering, memory_of(lowering, op.memory), address, STORE_COLUMNS * count)
+        names = words[STORE_REGISTERS * first : STORE_REGISTERS * (first + count)]
         text.emit(f"tcgen05.st.sync.aligned.16x128b.x{count}.b32", f"[{address}]", _vector(names))
     text.emit("tcgen05.wait::st.sync.aligned")
     lowering.places[op.result] = NoPlace()

@@ -73,7 +73,8 @@ def lower_slots(lowering: Lowering, op: TensorSlotOp) -> None:
             columns = _of_slot(lowering, op.memory, slot, registers(lowering).part)
             operands = left_operands(lowering, op, "")
             factors = take_factors(lowering, op)
-            kinds = scaled_instructions(op) if factors else [instruction(op, op.a_major.data)]
+            facts = lowering.facts
+            kinds = scaled_instructions(facts, op) if factors else [instruction(facts, op, op.a_major.data)]
             multiply(lowering, op, operands, kinds, columns, not op.accumulate.data, factors)
             lowering.places[op.filling] = slot
         case TensorHandOverOp():

@@ -11,7 +11,8 @@ and column as origin (PTX ISA, tcgen05: Data movement shape; the same in CUTLASS
 | 16x32bx2  | l % 16                        | split (l / 16) + r            | N                |
 
 `tcgen05.ld.red` gives besides the least or greatest of a thread's registers. With `.pack::16b` and `.unpack::16b` a
-register holds the low halves of two neighbouring columns, so columns double.
+register holds the low halves of two neighbouring columns, so columns double, but for the split: CUTLASS gives .x128 one
+of 256.
 
 Source: PTX ISA, `tcgen05.ld`, `ld.red`, `st`, `wait`. Checked by: tests/machine/tensor_core/test_tcgen05.py.
 """
@@ -85,11 +86,13 @@ class _Move:
             if not isinstance(split_operand, Immediate):
                 raise unsupported(instruction, "16x32bx2 takes a constant offset of its second half")
             half_split = split_operand.value
-        self.lanes, columns = fragment(shape, self.registers, half_split)
-        self.columns = 2 * columns if self.halves else columns
-        self.tall = 32 if shape == "32x32b" else 16
         width = 1 + self.halves
-        begins = sorted({0, half_split * width}) if shape == "16x32bx2" else [0]
+        # The second half's offset is in columns, whatever a register has of them.
+        self.lanes, columns = fragment(shape, self.registers, 0)
+        _, apart = fragment(shape, self.registers, half_split)
+        self.columns = width * columns + (apart - columns)
+        self.tall = 32 if shape == "32x32b" else 16
+        begins = sorted({0, half_split}) if shape == "16x32bx2" else [0]
         wide = (self.registers if shape == "16x32bx2" else int(columns.max()) + 1) * width
         self.extents = tuple((begin, begin + wide) for begin in begins)
         self.slot, self.offset = decoder.address(instruction, address)

@@ -5,8 +5,10 @@ of columns of tensor memory beside the sums (PTX ISA, tcgen05: Block scaling). T
 of slots of shared memory, four neighbouring ones of a row at a time, in the order in which one tcgen05.cp takes them to
 all lanes; each slot has columns of its own (`ir.cascade.SlotDecision.factors`).
 
-Which elements, blocks and factors: `[block_scales.*]` of the target. Not handled, and refused at the author's line:
-factors that are not contiguous along the blocks, or of whose rows one begins at no multiple of four. Checked by:
+Which elements, blocks and factors: `[block_scales.*]` of the target. Factors that are not contiguous along the blocks,
+or of whose rows one begins at no multiple of four, are laid out by a program before (`synth.cut.laid_out`); past the
+end of a row zeros are copied, which scale zeros. Not handled, and refused at the author's line: such factors of extents
+that only a launch knows. Checked by:
 tests/synth/cascade/test_tensor_factors.py.
 """
 
@@ -104,8 +106,9 @@ def factor_slot(
     blocks = next(axis for axis in tensor_type(load.tensor).axis_names if base_axis(axis) == axes.streamed)
     if found is None or inner != blocks:
         refuse_map(
-            load, name, f"factors of {name} are not contiguous along {blocks}", f"make {blocks} the array's last axis"
-        )
+            load, name, f"factors of {name} are not contiguous along {blocks}", f"make {blocks} the array's last axis",
+            blocks,
+        )  # fmt: skip
     if axes.pitch:
         refuse_at(
             load, f"factors of {name}, whose groups stand apart", "let groups of rows follow one another, by tw.group"
@@ -119,6 +122,7 @@ def factor_slot(
             load, name, f"{name} {crooked} at no multiple of {piece} bytes, of which threads copy each {piece}",
             f"give it rows that begin at multiples of {piece} factors, as padded ones do, or an axis of a multiple of "
             f"{piece * block_size(blocks)} elements",
+            blocks,
         )  # fmt: skip
     unit = target.limit("block_scales.copied_rows")
     whole = -(-rows // unit) * unit

@@ -5,10 +5,12 @@ dense but for that changes no number. It is contiguous along the axis that the a
 another one where the tensor core takes an operand so. The program after is the same, of an array with other strides, so
 there is nothing to certify but the copy. Where an array is read displaced, and so past its ends, the copy is displaced,
 zeros where the array ends, and the loads that were displaced as it is read the copy in place. What integers lead to is
-laid out in the order of the axes that it is read over, by a program that loads it at the same places.
+laid out in the order of the axes that it is read over, by a program that loads it at the same places. A copy is over
+places of the array, so that an axis of blocks is one of elements to it; elements that no arithmetic takes, as factors
+of blocks, are copied as bytes.
 
-Not handled, and None: arrays that are stored to, or read by blocks of an axis; arrays that are gathered in several
-ways; extents that only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
+Not handled, and None: arrays that are stored to, displaced by blocks, or gathered by them or in several ways; extents
+that only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
 tests/synth/cut/test_laid_out.py.
 """
 
@@ -45,13 +47,15 @@ def laid_out(
         return _gathered(module, gathered[0], name, target)
     kind = tensor_type(argument)
     loaded = all(isinstance(use.operation, tile.LoadOp) for use in argument.uses)
-    if not loaded or any(blocks_of(axis) is not None for axis in kind.axis_names):
+    if not loaded:
         return None
     inner = inner or _own_inner(kind)
     if inner not in kind.axis_names:
         return None
     displaced = dict.fromkeys(_offsets(use.operation) for use in argument.uses)
     offsets = next((each for each in displaced if any(each)), (0,) * len(kind.axis_names))
+    if any(offsets) and any(blocks_of(axis) is not None for axis in kind.axis_names):
+        return None
     order = sorted(range(len(kind.axis_names)), key=lambda at: kind.axis_names[at] == inner)
     apart = strides_on_lines([kind.extents[at] for at in order], kind.element_kind, target)
     strides = [apart[order.index(at)] for at in range(len(order))]
@@ -75,7 +79,16 @@ def laid_out(
         block.erase_arg(given)
         names.remove(name)
     written.properties["parameters"] = ArrayAttr([StringAttr(each) for each in names])
-    return _copy(program, name, taken, (kind, workspace), order, offsets), after
+    return _copy(program, name, taken, (_as_places(kind), _as_places(workspace)), order, offsets), after
+
+
+def _as_places(kind: TensorType) -> TensorType:
+    """An array's type for who copies it: over plain axes, and of bytes where its elements are no numbers by
+    themselves."""
+    if not any(map(blocks_of, kind.axis_names)) and kind.element_kind.copied_as is kind.element_kind:
+        return kind
+    names = [free_name(base_axis(axis), kind.axis_names) if blocks_of(axis) else axis for axis in kind.axis_names]
+    return TensorType.of(names, kind.extents, kind.stride_elements, kind.element_kind.copied_as)
 
 
 def _own_inner(kind: TensorType) -> str:

@@ -397,7 +397,9 @@ def commit(state: LaunchState, event: TensorMemoryCommit) -> None:
     thread = ("tensor", event.actor, event.lane)
     ordinal = cluster.tensor.threads.get(thread, 0)
     level = state.interpretations.commit_nothing
-    if event.cta_group == 2 and level is not None and cluster.tensor.committed.get(thread, 0) == ordinal:
+    # An earlier commit takes nothing away: each covers all operations before it that are not complete.
+    complete = cluster.at(warp.order, thread) >= ordinal
+    if event.cta_group == 2 and level is not None and complete:
         state.findings.report(
             "TC116",
             f"{name_of(warp.actor)} commits for a pair of CTAs with no operation pending",
