@@ -11,7 +11,9 @@ another function of the number of iterations in each launch. Of these three are 
   from a number is never taken for granted (`induction` refuses to compare it, but to end the loop);
 - what is chosen is only how often it is stepped, and the steps lead through few states, such as a stage and a phase.
   Where a number of the launch decides together with a counter (`i + 5 < n`), either way is followed, so that the
-  counter itself is no part of the state.
+  counter itself is no part of the state. So it is where a register decides that is *free*: what it holds is itself a
+  launch's choice, such as the tile that the last iteration was given, or one that begins with the CTA's index. It may
+  hold anything in any iteration; that is more than any launch does, and what it steps still has few states.
   Of a counter of which nothing reads more than some low bits, these are the state. The states are enumerated
   (`few_states`): the loop's instructions are followed with what these registers held, both ways where something else
   decides. A counter that is read modulo a number alone (`induction.is_read_modulo`), as one that is divided by the
@@ -150,9 +152,9 @@ class _Sum:
 
 @dataclass(slots=True, eq=False)
 class _Around:
-    """One iteration of a loop, followed. writers: where the loop writes each register; made: what registers are made of
-    where each block ends; sums: those that are a carried register and something else; free: registers that an iteration gets
-    from the one before it, and of which a launch chooses what they hold."""
+    """One iteration of a loop, followed. writers: where the loop writes each register; made: what registers are made
+    of where each block ends; sums: those that are a carried register and something else; free: registers that an
+    iteration gets from the one before it, and of which a launch chooses what they hold."""
 
     sliced: Slice
     steers: Steering

@@ -10,9 +10,11 @@ its result is used.
 
 A value may also be replaced before anything uses it: `selp` takes a constant in its place where the first pass of a
 loop has nothing yet. Which one it takes is a number that a protocol run does not compute. So forwards from a load, the
-result of `selp` is not counted where one of its two values comes from elsewhere: a load from which nothing else leads to
-an effect is `undecided`, neither a mistake nor right. Not handled: guards that are false on some way alone; lanes that a shuffle or vote reads (they
-count as used). Checked by: tests/machine/protocol/test_thrown_away.py.
+result of `selp` is not counted where one of its two values comes from elsewhere: a load from which nothing else leads
+to an effect is `undecided`, neither a mistake nor right.
+
+Not handled: guards that are false on some way alone; lanes that a shuffle or vote reads (they count as used).
+Checked by: tests/machine/protocol/test_thrown_away.py.
 """
 
 from __future__ import annotations
