@@ -1,5 +1,5 @@
-"""Loads of tensor memory that nobody wrote: no error where their values are thrown away, and one wherever they may be
-used."""
+"""Loads of tensor memory that nobody wrote: no error where their values are thrown away, open where a select may leave
+them out, and an error wherever else they may be used."""
 
 from __future__ import annotations
 
@@ -64,6 +64,18 @@ USED = {
     "what a later step adds to": "mov.u32 %r7, 0; $again: add.u32 %r7, %r7, %r6; add.u32 %r8, %r7, 0; "
     "setp.lt.u32 %p3, %r0, 0; @%p3 bra $again; st.global.b32 [%rd2], %r8;",
 }
+OPEN = {
+    "a select and a store": "setp.ge.u32 %p1, %r9, 7; selp.b32 %r7, %r6, 0, %p1; st.global.b32 [%rd2], %r7;",
+    "a select of an element, a shuffle and shared memory": "setp.ge.u32 %p1, %r0, %r9; selp.b32 %r7, 0, %r5, %p1; "
+    "shfl.sync.bfly.b32 %r8, %r7, 1, 31, -1; max.u32 %r7, %r7, %r8; st.shared.b32 [place+4], %r7;",
+}
+USED |= {
+    "a select between what was loaded": "setp.ge.u32 %p1, %r9, 7; selp.b32 %r7, %r6, %r5, %p1; "
+    "st.global.b32 [%rd2], %r7;",
+    "the predicate of a select": "setp.ge.u32 %p1, %r6, 7; selp.b32 %r7, 1, 0, %p1; st.global.b32 [%rd2], %r7;",
+    "a select, and a store beside it": "setp.ge.u32 %p1, %r9, 7; selp.b32 %r7, %r6, 0, %p1; "
+    "st.global.b32 [%rd2], %r7; st.global.b32 [%rd2+512], %r5;",
+}
 
 
 def _checked(use: str, isa: str = "tolerant") -> KernelReport:
@@ -81,6 +93,13 @@ def test_what_may_be_used_is_an_error(use: str) -> None:
     report = _checked(use)
     assert report.verdict == "refuted"
     assert {each.code for each in report.findings} == {"TC122"}
+
+
+@pytest.mark.parametrize("use", OPEN.values(), ids=OPEN)
+def test_what_a_select_may_leave_out_is_open(use: str) -> None:
+    report = _checked(use)
+    assert report.verdict == "unknown"
+    assert any("where a select takes it" in each for each in report.reasons)
 
 
 def test_the_strict_interpretation_refuses_both() -> None:

@@ -40,7 +40,7 @@ from tilewright.driver.explore.exploration import FAILS, Exploration, Place, Tri
 from tilewright.driver.explore.later_iterations import later_iterations
 from tilewright.driver.explore.missing import Missing, cut
 from tilewright.driver.explore.overflow import SUMS, overflow_limit, overflows
-from tilewright.driver.explore.path_search import Assignment, Pool, label, pool_of
+from tilewright.driver.explore.path_search import Assignment, Dimension, Pool, label, pool_of
 from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach
 from tilewright.machine.core.lanes import selector
 from tilewright.machine.symbolic.expression import (
@@ -392,7 +392,12 @@ def _ask(exploration: Exploration, branching: _Branching) -> Callable[[], Reache
         others, asked = (*branching.stayed, *(each.condition for each in branching.before)), last.condition
         table, dimensions = exploration.table, exploration.dimensions
         barred = tuple(exploration.barred)
-        near = _near(exploration, branching)
+        pinned = _where_words_are(exploration, branching)
+        near = _near(exploration, branching, pinned) if pinned else None
+        if near is None and pinned:
+            there = reach(table, pinned, asked, others, excluded, barred)
+            near = there.values if isinstance(there, Reached) and exploration.is_new(there.values) else None
+        near = near if near is not None else _near(exploration, branching, dimensions)
         if near is not None:
             return Reached(near)
         anyhow = reach(table, dimensions, asked, others, excluded, barred)
@@ -428,13 +433,33 @@ def _ask(exploration: Exploration, branching: _Branching) -> Callable[[], Reache
     return ask
 
 
-def _near(exploration: Exploration, branching: _Branching) -> dict[Input, int] | None:
+def _where_words_are(exploration: Exploration, branching: _Branching) -> dict[Input, Dimension]:
+    """The dimensions, where words of memory decide: those that say nothing here as in the launch that came to the place
+    of the tree. Most words stand at places that other inputs lead to, so that a launch with others of these reads other
+    words, and says nothing of the same ones. Nothing where no word decides."""
+    conditions = (*branching.stayed, *(each.condition for each in branching.before), branching.last.condition)
+    spoken = set(inputs_of([each.node for each in conditions]))
+    if all(each.kind != "memory" for each in spoken):
+        return {}
+    values = branching.word.values
+    return {
+        each: dimension if each in spoken else _fixed(dimension, values.get(each, dimension.first))
+        for each, dimension in exploration.dimensions.items()
+    }
+
+
+def _fixed(dimension: Dimension, value: int) -> Dimension:
+    return replace(dimension, smallest=value, largest=value, first=value, multiple=1)
+
+
+def _near(
+    exploration: Exploration, branching: _Branching, dimensions: Mapping[Input, Dimension]
+) -> dict[Input, int] | None:
     """The smallest launch near an earlier one that comes to a place of the tree and has another outcome there, if it is
     found among few thousands."""
     before = [*branching.stayed, *(each.condition for each in branching.before)]
     last = branching.last.condition
-    dimensions = tuple(exploration.dimensions.values())
-    pool = pool_of(exploration.table, dimensions, branching.word.values, (*before, last))
+    pool = pool_of(exploration.table, tuple(dimensions.values()), branching.word.values, (*before, last))
     try:
         rows = ~_holding(pool, [last])
         if branching.last.operand:

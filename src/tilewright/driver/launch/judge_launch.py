@@ -47,7 +47,7 @@ from tilewright.machine.protocol.constant_words import constants_kept
 from tilewright.machine.protocol.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import Steering, steering
-from tilewright.machine.protocol.thrown_away import thrown_away
+from tilewright.machine.protocol.thrown_away import thrown_away, undecided
 from tilewright.machine.symbolic.expression import TAKEN
 
 if TYPE_CHECKING:
@@ -363,7 +363,8 @@ def _judge_once(
             findings = judge.hang(hang)
         case None:
             pass
-    findings = _without_leftovers(findings, report.sliced, interpretations)
+    findings, leftovers = _without_leftovers(findings, report.sliced, interpretations)
+    doubts += leftovers
     allowed = tuple(finding for finding in findings if finding.level is Level.ERROR and allows(finding))
     if allowed:
         findings = tuple(finding for finding in findings if finding not in allowed)
@@ -407,16 +408,23 @@ def _judge_once(
 
 def _without_leftovers(
     findings: tuple[Diagnostic, ...], sliced: Slice, interpretations: Interpretations
-) -> tuple[Diagnostic, ...]:
-    """The findings, less grave where what nobody wrote to tensor memory is loaded and thrown away."""
+) -> tuple[tuple[Diagnostic, ...], list[str]]:
+    """The findings, less grave where what nobody wrote to tensor memory is loaded and thrown away; doubts instead of
+    those where it is open whether it is."""
     level = interpretations.unwritten_tensor_memory
     found = [each for each in findings if each.code == _UNWRITTEN]
     if level is Level.ERROR or not found:
-        return findings
+        return findings, []
     unused = thrown_away(sliced.text)
     excused = [each for each in found if each.primary in unused]
     reviews = [replace(each, level=level) for each in excused if level is not None]
-    return (*(each for each in findings if each not in excused), *reviews)
+    places = {each.primary for each in found if each.level is Level.ERROR and each not in excused}
+    by_choice = {each for each in places if each is not None and undecided(sliced.text, each)}
+    left = [each for each in found if each.primary in by_choice]
+    why = "it is used where a select takes it, and no run says where"
+    doubts = [f"{each.primary}: {each.message}; {why}" for each in left]
+    gone = [*excused, *left]
+    return (*(each for each in findings if each not in gone), *reviews), doubts
 
 
 def _witnesses(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tilewright.frontends.ptx.ast import Instruction
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Register
 from tilewright.machine.core.decoder import Decoder
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Access
@@ -40,6 +40,8 @@ _WHAT: dict[Role, What] = {
     "descriptor": "descriptor",
 }
 _SINKS: tuple[Role, ...] = ("barrier", "sync", "descriptor")
+_CHOOSE = {"mov": 2, "selp": 3}
+"""Instructions that give one of their operands, and where these end."""
 _BODIES = Callable[[Warp, int], "int | Signal | None"]
 
 
@@ -88,9 +90,11 @@ class StepFacts:
         self.sinks: tuple[tuple[What, tuple[int, ...]], ...] = tuple(
             (_WHAT[role], slots_of((role,))) for role in _SINKS
         )
-        if self.instruction.row == "cp.async":
-            # How much it reads cannot be uncertain in an event.
-            self.sinks = (*self.sinks, ("guard", slots_of(("coordinate",))))
+        amount = slots_of(("coordinate",)) if self.instruction.row == "cp.async" else ()
+        # How much a copy reads cannot be uncertain in an event.
+        self.sinks = (*self.sinks, ("guard", amount))
+        # It writes as much, whatever it reads: where nothing is said of global memory, that matters to nobody.
+        self.only_fills = bool(amount) and _reads_within(sliced, self.instruction)
         self.writes = tuple(slots[name] for name in sorted(facts.writes & tainted) if name in slots)
         self.volatile = sorted(name for name in facts.reads if is_volatile(name))
         self.controllers = taint.controllers.get(position, ())
@@ -115,6 +119,29 @@ class StepFacts:
     def acting(self, r: Registers, mask: int) -> int:
         """The lanes of `mask` that take part."""
         return mask if self.condition is None else mask & _holds(r, self.condition[0], not self.condition[1])
+
+
+def _reads_within(sliced: Slice, copy: Instruction) -> bool:
+    """Whether a cp.async reads no more than it copies, as far as the text says: numbers chosen among constants."""
+    if len(copy.operands) != 4 or not isinstance(copy.operands[2], Immediate):
+        return False
+    most = copy.operands[2].value
+    seen: set[str] = set()
+    waiting = [copy.operands[3]]
+    while waiting:
+        match waiting.pop():
+            case Immediate(int() as value) if 0 <= value <= most:
+                continue
+            case Register(name):
+                written = [sliced.text.flow.instructions[at] for at in sliced.text.definitions.get(name, ())]
+                if not written or any(each.row not in _CHOOSE for each in written):
+                    return False
+                if name not in seen:
+                    seen.add(name)
+                    waiting += [each for item in written for each in item.operands[1 : _CHOOSE[item.row]]]
+            case _:
+                return False
+    return True
 
 
 def tainted_step(decoder: Decoder, facts: StepFacts, step: Step, tracker: Tracker) -> Step:
@@ -243,8 +270,9 @@ def _carry(
     if address:
         tracker.decide(facts.span, "shared address", address)
     steering = guard | address | generic | elsewhere
+    silent = facts.only_fills and tracker.memory is not None and tracker.memory.forgiving
     for what, slots in facts.sinks:
-        if slots and (found := _union(taint, slots)):
+        if slots and not (silent and what == "guard") and (found := _union(taint, slots)):
             tracker.decide(facts.span, what, found)
             steering |= found
     seen: list[Access] = []
