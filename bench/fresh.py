@@ -3,8 +3,8 @@
 `python -m bench fresh CHECKOUTS FOLDER --python PYTHON --nvcc NVCC`. PYTHON is of an environment into which
 `tests/corpus/fresh/requirements.txt` is installed; NVCC is a CUDA compiler of its own, since torch pins the headers of
 an earlier one (`pip install --target DIR -r tests/corpus/fresh/requirements-nvcc.txt`: DIR/nvidia/cu13/bin/nvcc).
-Repositories that CHECKOUTS lacks are cloned at their commit. Each kernel becomes FOLDER/FAMILY/TARGET/NAME.ptx, those of
-Triton with the launch that the library made; what is there already is kept. Then
+Repositories that CHECKOUTS lacks are cloned at their commit. Each kernel becomes FOLDER/FAMILY/TARGET/NAME.ptx, those
+of Triton with the launch that the library made; what is there already is kept. Then
 `python -m bench corpus FOLDER --results bench/results` checks them. No GPU is needed.
 
 Which files are compiled was drawn by the list's seed before any was. What does not compile, or takes longer than

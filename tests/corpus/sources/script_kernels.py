@@ -137,7 +137,9 @@ def _catch_tilelang():
             ]
             return made[0] if len(made) == 1 else made or None
 
-        return types.SimpleNamespace(func=run, get_kernel_source=lambda **_named: artifact.kernel_source)
+        return types.SimpleNamespace(
+            func=run, get_kernel_source=lambda **_named: artifact.kernel_source, result_idx=outputs
+        )
 
     kernel.JITKernel._create_adapter_from_artifact = write_kernel
 
