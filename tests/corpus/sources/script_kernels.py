@@ -2,8 +2,8 @@
 
 `python script_kernels.py FOLDER FAMILY TARGET NVCC SCRIPT.py` runs SCRIPT with its default arguments. Torch is made to
 take its CPU for a GPU; each kernel that the script compiles is written to FOLDER/FAMILY/TARGET/SCRIPT.ptx (SCRIPT_2 and
-so on where there are several) and never run: CuTe DSL's after its first compilation, where the script ends, TileLang's
-one after the other, results left as they were. Needs torch and nvidia-cutlass-dsl (tried: 4.8.1) or tilelang (0.1.15).
+so on where there are several) and never run: a script in CuTe DSL ends after its first compilation, one in
+TileLang where it first runs a kernel. Needs torch and nvidia-cutlass-dsl (tried: 4.8.1) or tilelang (0.1.15).
 """
 
 import importlib
@@ -105,7 +105,7 @@ def _catch_tilelang():
     root = Path(tilelang.__file__).parent
     includes = [f"-I{root}/src", f"-I{root}/3rdparty/cutlass/include"]
 
-    def write_kernel(self, function, out_idx, artifact, *_values):
+    def write_kernel(_self, _function, out_idx, artifact, *_values):
         with tempfile.TemporaryDirectory() as folder:
             source, text = Path(folder) / "kernel.cu", Path(folder) / "kernel.ptx"
             source.write_text(artifact.kernel_source, encoding="utf-8")
@@ -126,20 +126,13 @@ def _catch_tilelang():
                 print(done.stderr.strip().splitlines()[:1])
             else:
                 _write(text.read_text("utf-8"))
-        shapes = [parameter.shape for parameter in artifact.params]
-        kinds = [parameter.torch_dtype() for parameter in artifact.params]
-        outputs = [out_idx] if isinstance(out_idx, int) else out_idx or []
 
         def run(*_values, **_named):
-            made = [
-                torch.zeros([each if isinstance(each, int) else 1 for each in shapes[at]], dtype=kinds[at])
-                for at in outputs
-            ]
-            return made[0] if len(made) == 1 else made or None
+            raise _Compiled
 
-        return types.SimpleNamespace(
-            func=run, get_kernel_source=lambda **_named: artifact.kernel_source, result_idx=outputs
-        )
+        source_of = types.SimpleNamespace(get_kernel_source=lambda **_named: artifact.kernel_source)
+        source_of.func, source_of.result_idx = run, out_idx
+        return source_of
 
     kernel.JITKernel._create_adapter_from_artifact = write_kernel
 

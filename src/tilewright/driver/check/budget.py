@@ -4,8 +4,8 @@ Time is this process's on the processor, so that a check comes as far on a machi
 what waits without computing (for another process, say) is not bounded. The alarm is the operating system's interval
 timer, which interrupts Python code between two instructions of its own, so that a loop nobody thought of is ended too.
 Where it rings inside a callback whose exceptions Python drops (of the garbage collector, or a destructor), it rings
-again. It works in the main thread of a Unix process; elsewhere nothing is bounded but by the limits that the work itself
-has, and `bounded` says so by its result.
+again. It works in the main thread of a Unix process; elsewhere nothing is bounded but by the limits that the work
+itself has, and `bounded` says so by its result.
 Checked by: tests/driver/check/test_budget.py.
 """
 
@@ -28,8 +28,8 @@ class BudgetSpent(Exception):
 
 @contextmanager
 def bounded(seconds: float | None) -> Generator[bool, None, None]:
-    """Raise BudgetSpent inside the block once it has computed for `seconds` (None: never). Gives whether the block has an alarm
-    of its own; else a BudgetSpent that comes out of it is not for who set `seconds`, and must be let through.
+    """Raise BudgetSpent inside the block once it has computed for `seconds` (None: never). Gives whether the block has
+    an alarm of its own; else a BudgetSpent that comes out of it is not for who set `seconds`, and must be let through.
 
     An alarm that was set before keeps ringing when it should: inside the block where it comes first, else after it.
     """

@@ -1,6 +1,6 @@
 """How much time may each kernel of a file take?
 
-Two limits, both in seconds of processor time, both optional: one for each kernel (`--budget`) and one for the whole file
+Two limits, in seconds of processor time, both optional: one for each kernel (`--budget`) and one for the whole file
 (`--file-budget`). A kernel gets the smaller of its own limit and of what the file has left. Once nothing is left, the
 kernels that remain are reported as not reached, and none is lost. Either limit only ends a check: the verdict is then
 unknown, and the reason names the limit.
