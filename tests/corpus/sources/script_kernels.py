@@ -6,6 +6,7 @@ so on where there are several) and never run: a script in CuTe DSL ends after it
 TileLang where it first runs a kernel. Needs torch and nvidia-cutlass-dsl (tried: 4.8.1) or tilelang (0.1.15).
 """
 
+import ctypes
 import importlib
 import os
 import runpy
@@ -79,18 +80,35 @@ def _believe_in_gpu():
     torch.Tensor.cuda = lambda tensor, *_values, **_named: tensor
 
 
+_CUDA = 2  # DLPack's number of this kind of device.
+
+
+def _on_gpu(capsule):
+    """The same array, said to lie on a GPU: the device's kind is the second word of DLPack's struct."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + 8).value = _CUDA
+    return capsule
+
+
 def _catch_cute():
     from cutlass import cute, utils
+    from cutlass.base_dsl.jit_executor import JitCompiledFunction
 
-    compile_kernel = cute.compile
+    compile_kernel, dumps = cute.compile, Path(os.environ["CUTE_DSL_DUMP_DIR"])
 
     def compile_and_end(*values, **named):
+        before = set(dumps.glob("*.ptx"))
         compile_kernel(*values, **named)
-        for path in sorted(Path(os.environ["CUTE_DSL_DUMP_DIR"]).glob("*.ptx")):
+        for path in sorted(set(dumps.glob("*.ptx")) - before):
             _write(path.read_text("utf-8"))
         raise _Compiled
 
     cute.compile = compile_and_end
+    JitCompiledFunction.run_compiled_program = lambda *_values, **_named: None  # Of kernels that fill arrays, say.
+    to_capsule = torch.Tensor.__dlpack__
+    torch.Tensor.__dlpack__ = lambda tensor, **_named: _on_gpu(to_capsule(tensor))
+    torch.Tensor.__dlpack_device__ = lambda _tensor: (_CUDA, 0)
     utils.HardwareInfo.get_max_active_clusters = lambda _self, size, **_named: 132 // size
     utils.HardwareInfo.get_device_multiprocessor_count = lambda _self: 132
     utils.HardwareInfo.__init__ = lambda _self, *_values: None
