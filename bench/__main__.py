@@ -24,6 +24,7 @@ _BENCHES = {
     "conversions": "conversions",
     "engines": "engines",
     "foreign": "foreign",
+    "fresh": "fresh",
     "few-rows": "few_rows",
     "fp8": "fp8",
     "corpus": "corpus",

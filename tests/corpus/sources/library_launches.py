@@ -112,7 +112,9 @@ def _believe_in_gpu(target):
         shared_memory_per_multiprocessor=233472, shared_memory_per_block_optin=232448, gcnArchName="",
     )  # fmt: skip
     cuda = torch.cuda
-    cuda.device = type("device", (contextlib.nullcontext,), {"__init__": lambda self, *_values: None})
+    cuda.device = type(
+        "device", (contextlib.nullcontext,), {"__init__": lambda self, *_values: contextlib.nullcontext.__init__(self)}
+    )
     cuda.is_available = lambda: True
     cuda.device_count = lambda: 1
     cuda.current_device = lambda: 0

@@ -59,6 +59,20 @@ def test_a_size_is_a_multiple_of_16_bytes(size: str, assumed: str) -> None:
     assert ("is a multiple of" in found) == bool(assumed), found
 
 
+ACCESSED = "add.u32 %r6, %r4, %r1; ld.shared.u32 %r7, [%r6]; add.u32 %r6, %r4, %r2; ld.shared.u64 %d2, [%r6];"
+
+
+def test_paddings_of_several_accesses_are_each_a_multiple() -> None:
+    """As CUB passes by which bytes each of its arrays begins past an aligned address."""
+    found = assumptions_of(verdict_of(f"and.b32 %r1, %r1, 3; and.b32 %r2, %r2, 7; {ACCESSED} mov.u32 %r5, 16;"))
+    assert "is a multiple of 4 and parameter 1 is a multiple of 8 (at others the kernel fails with MF002)" in found
+
+
+def test_an_access_that_no_multiple_aligns_refutes() -> None:
+    found = verdict_of(f"and.b32 %r1, %r1, 4; or.b32 %r1, %r1, 2; {ACCESSED} mov.u32 %r5, 16;")
+    assert isinstance(found, Refuted) and found.findings[0].code == "MF002"
+
+
 def test_a_size_that_no_multiple_repairs_refutes() -> None:
     found = verdict_of("and.b32 %r5, %r1, 3; shl.b32 %r5, %r5, 4; or.b32 %r5, %r5, 4;")
     assert isinstance(found, Refuted) and found.findings[0].code == "AL203"

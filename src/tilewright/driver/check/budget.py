@@ -1,9 +1,11 @@
 """How is work bounded in time, wherever it hangs? An alarm ends it with `BudgetSpent`.
 
-The alarm is the operating system's interval timer, which interrupts Python code between two instructions of its own, so
-that a loop nobody thought of is ended too. Where it rings inside a callback whose exceptions Python drops (of the
-garbage collector, or a destructor), it rings again. It works in the main thread of a Unix process; elsewhere nothing is
-bounded but by the limits that the work itself has, and `bounded` says so by its result.
+Time is this process's on the processor, so that a check comes as far on a machine that others use as on an idle one;
+what waits without computing (for another process, say) is not bounded. The alarm is the operating system's interval
+timer, which interrupts Python code between two instructions of its own, so that a loop nobody thought of is ended too.
+Where it rings inside a callback whose exceptions Python drops (of the garbage collector, or a destructor), it rings
+again. It works in the main thread of a Unix process; elsewhere nothing is bounded but by the limits that the work
+itself has, and `bounded` says so by its result.
 Checked by: tests/driver/check/test_budget.py.
 """
 
@@ -21,13 +23,13 @@ _AGAIN_SECONDS = 0.5
 
 
 class BudgetSpent(Exception):
-    """The time that was given is over. Raised inside `bounded`, to be caught around it."""
+    """The processor time that was given is over. Raised inside `bounded`, to be caught around it."""
 
 
 @contextmanager
 def bounded(seconds: float | None) -> Generator[bool, None, None]:
-    """Raise BudgetSpent inside the block once `seconds` have passed (None: never). Gives whether the block has an alarm
-    of its own; else a BudgetSpent that comes out of it is not for who set `seconds`, and must be let through.
+    """Raise BudgetSpent inside the block once it has computed for `seconds` (None: never). Gives whether the block has
+    an alarm of its own; else a BudgetSpent that comes out of it is not for who set `seconds`, and must be let through.
 
     An alarm that was set before keeps ringing when it should: inside the block where it comes first, else after it.
     """
@@ -39,17 +41,17 @@ def bounded(seconds: float | None) -> Generator[bool, None, None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise BudgetSpent
 
-    around, interval = signal.getitimer(signal.ITIMER_REAL)
+    around, interval = signal.getitimer(signal.ITIMER_PROF)
     if 0 < around <= seconds:
         yield False  # the alarm of the block around this one rings first
         return
-    before = signal.signal(signal.SIGALRM, ring)
-    begin = time.monotonic()
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), _AGAIN_SECONDS)
+    before = signal.signal(signal.SIGPROF, ring)
+    begin = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-3), _AGAIN_SECONDS)
     try:
         yield True
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
         if around:
-            signal.setitimer(signal.ITIMER_REAL, max(around - (time.monotonic() - begin), 1e-3), interval)
+            signal.setitimer(signal.ITIMER_PROF, max(around - (time.process_time() - begin), 1e-3), interval)

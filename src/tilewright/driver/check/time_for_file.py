@@ -1,6 +1,6 @@
 """How much time may each kernel of a file take?
 
-Two limits, both in seconds, both optional: one for each kernel (`--budget`) and one for the whole file
+Two limits, in seconds of processor time, both optional: one for each kernel (`--budget`) and one for the whole file
 (`--file-budget`). A kernel gets the smaller of its own limit and of what the file has left. Once nothing is left, the
 kernels that remain are reported as not reached, and none is lost. Either limit only ends a check: the verdict is then
 unknown, and the reason names the limit.
@@ -23,13 +23,13 @@ class TimeForFile:
 
     kernel_seconds: float | None
     file_seconds: float | None
-    begin: float = field(default_factory=lambda: time.monotonic())
+    begin: float = field(default_factory=lambda: time.process_time())
 
     def left(self) -> float | None:
         """Seconds until the file's time is over, 0 at least; None without such a limit."""
         if self.file_seconds is None:
             return None
-        return max(0.0, self.file_seconds - (time.monotonic() - self.begin))
+        return max(0.0, self.file_seconds - (time.process_time() - self.begin))
 
     def over(self) -> bool:
         """Is the file's time over?"""

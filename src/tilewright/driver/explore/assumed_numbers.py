@@ -2,8 +2,9 @@
 
 A launch that is made up has numbers that nobody asked for. Three kinds of failures are those of the numbers:
 
-- an address or a size is no multiple of what a copy takes (AL201 to AL203), and with one number rounded to a multiple
-  of 2, 4, ... 128 it is: "parameter 2 is a multiple of 4" is assumed, as the alignment of pointers is;
+- an address or a size is no multiple of what a copy or an access takes (AL201 to AL203, MF002), and with numbers
+  rounded to multiples of 2, 4, ... 128 it is: "parameter 2 is a multiple of 4" is assumed, as the alignment of pointers
+  is;
 - a number is negative, and the launch with zero in its place fails at the same place by the same rule, which is
   excluded: "parameter 2 is at least 1" is assumed;
 - a tensor map that the kernel makes has an extent beyond what a copy takes, and with smaller numbers it has not:
@@ -11,8 +12,7 @@ A launch that is made up has numbers that nobody asked for. Three kinds of failu
 
 What is assumed narrows the values that later launches have (`Exploration.narrow`), so these must cover the kernel. No
 hang and no race is excused by a multiple or an extent.
-Not handled: several numbers that need different multiples at once. Checked by:
-tests/driver/explore/test_assumed_numbers.py.
+Not handled: sums of numbers of which each alone may be odd. Checked by: tests/driver/explore/test_assumed_numbers.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilewright.driver.explore.exploration import Exploration, Tried
 from tilewright.machine.symbolic.expression import Input
 
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128)
-_ALIGNMENT = frozenset({"AL201", "AL202", "AL203"})
+_ALIGNMENT = frozenset({"AL201", "AL202", "AL203", "MF002"})
 _EXTENT = "tensor-extent"
 """Name of the fault of a copy whose tensor map has an extent that no copy takes."""
 _BOUND_BITS = (31, 30, 29, 28, 27, 26, 25, 24)
@@ -52,9 +52,24 @@ def _errors(tried: Tried) -> tuple[Diagnostic, ...]:
 
 
 def assume_multiple(exploration: Exploration, tried: Tried, name: Callable[[Input], str]) -> str:
-    """Find a number whose rounding to a multiple ends the failure by alignment of a launch, and let later launches keep
-    to it. Returns the assumption, empty if there is none."""
+    """Find numbers whose rounding to multiples ends the failure by alignment of a launch, one after the other, and let
+    later launches keep to them. Returns the assumption, empty if there is none."""
     finding = first_finding(tried)
+    multiples: dict[Input, int] = {}
+    while any(each.code in _ALIGNMENT for each in _errors(tried)):
+        rounded = _rounded(exploration, tried)
+        if rounded is None:
+            return ""
+        given, multiples[given], tried = rounded
+    for given, multiple in multiples.items():
+        exploration.narrow(given, multiple=multiple)
+    said = " and ".join(f"{name(given)} is a multiple of {multiple}" for given, multiple in multiples.items())
+    return f"{said} (at others the kernel fails with {finding.code})"
+
+
+def _rounded(exploration: Exploration, tried: Tried) -> tuple[Input, int, Tried] | None:
+    """The number whose rounding to the smallest multiple ends what fails first, this multiple, and that launch."""
+    place = first_finding(tried).primary
     for multiple in _MULTIPLES:
         for given, value in tried.values.items():
             known = exploration.dimensions.get(given)
@@ -63,10 +78,9 @@ def assume_multiple(exploration: Exploration, tried: Tried, name: Callable[[Inpu
             if not value % multiple or _is_negative(given, value):
                 continue
             other = exploration.at({**tried.values, given: _odd_multiple(value, multiple)})
-            if not any(each.code in _ALIGNMENT for each in _errors(other)):
-                exploration.narrow(given, multiple=multiple)
-                return f"{name(given)} is a multiple of {multiple} (at others the kernel fails with {finding.code})"
-    return ""
+            if not any(each.code in _ALIGNMENT and each.primary == place for each in _errors(other)):
+                return given, multiple, other
+    return None
 
 
 def fails_by_extent(tried: Tried) -> bool:

@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import monotonic
+from time import process_time
 
 from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic
@@ -84,7 +84,7 @@ def reduce_finding(
     codes = codes_named(named)
     if len(codes) < 2:
         codes = (named := named.upper() if not codes else codes[0],)
-    begin = monotonic()
+    begin = process_time()
     whole = check_text(text, file, launch=launch, options=CheckOptions(isa=isa, entry=entry, budget_seconds=None))
     if whole.error:
         raise TilewrightError(whole.error, remedy=whole.remedy)
@@ -119,7 +119,7 @@ def reduce_finding(
         raise TilewrightError(
             f"{file} shows {code} only as it is written", remedy="report this text: its layout should not matter"
         )
-    left = max(1.0, seconds - (monotonic() - begin))
+    left = max(1.0, seconds - (process_time() - begin))
     reduced = _reduce(lines, len(text.splitlines()), shows, left, progress, parameters=launch is None)
     final = [each for kernel in report_of(reduced.text).kernels for each in kernel.findings]
     return ReducedFinding(reduced, _of_code(final, code)[0])
@@ -157,7 +157,7 @@ class _Search:
 
     @property
     def over(self) -> bool:
-        return monotonic() > self.deadline
+        return process_time() > self.deadline
 
     def smaller(self, lines: list[str], fewer: list[str]) -> list[str] | None:
         """`fewer`, tidied, if it is shorter than `lines` and still shows the finding."""
@@ -167,10 +167,10 @@ class _Search:
             return None
         self.tries += 1
         if self.progress is not None:
-            self.progress(min(1.0, 1 - max(0.0, self.deadline - monotonic()) / self.seconds))
+            self.progress(min(1.0, 1 - max(0.0, self.deadline - process_time()) / self.seconds))
         own = False
         try:
-            with bounded(self.deadline - monotonic()) as own:
+            with bounded(self.deadline - process_time()) as own:
                 shown = self.test(text)
         except BudgetSpent:
             if not own:
@@ -191,7 +191,7 @@ def _reduce(
     *,
     parameters: bool,
 ) -> Reduced:
-    search = _Search(shows, monotonic() + seconds, seconds, progress)
+    search = _Search(shows, process_time() + seconds, seconds, progress)
     lines = search.smaller([*lines, "more"], lines) or lines
     lines = _without_kinds(lines, search)
     lines = search.smaller(lines, folded(lines)) or lines

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from time import monotonic
+from time import process_time
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.driver.check.budget import BudgetSpent, bounded
@@ -45,7 +45,7 @@ class Rechecks:
 
     @property
     def over(self) -> bool:
-        if self.deadline is not None and monotonic() >= self.deadline:
+        if self.deadline is not None and process_time() >= self.deadline:
             self.stopped = True
         return self.stopped or self.steps <= 0 or self.attempts <= 0
 
@@ -78,7 +78,7 @@ class Rechecks:
         """What a check finds, or None where the seconds are over before."""
         own = False
         try:
-            with bounded(None if self.deadline is None else max(0.0, self.deadline - monotonic())) as own:
+            with bounded(None if self.deadline is None else max(0.0, self.deadline - process_time())) as own:
                 return check()
         except BudgetSpent:
             if not own:
@@ -88,7 +88,7 @@ class Rechecks:
 
 def rechecks_of(recheck: Recheck, attempts: int, steps: int, seconds: float | None) -> Rechecks:
     """So many texts, so much work, so many seconds from now; half as much again for each of the first bugs fixed."""
-    deadline = None if seconds is None else monotonic() + seconds
+    deadline = None if seconds is None else process_time() + seconds
     return Rechecks(recheck, attempts, steps, deadline, bonus=(attempts // 2, steps // 2))
 
 
