@@ -25,7 +25,7 @@ from tilewright.ir.scaled_terms import scale_ops, scaled_term
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import grouping, index_offset, loads, loops
+from tilewright.ir.tile.facts import every, grouping, index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
 from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
@@ -90,7 +90,7 @@ class Product:
 
 def contractions(program: tile.ProgramOp) -> tuple[ContractOp, ...]:
     """Every contraction, in program order."""
-    return tuple(op for op in program.walk() if isinstance(op, ContractOp))
+    return every(program, ContractOp)
 
 
 class NoTensorMap(TilewrightError):
