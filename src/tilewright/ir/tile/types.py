@@ -11,6 +11,7 @@ Checked by tests/ir/test_tile_dialect.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -293,6 +294,7 @@ class IndexType(ParametrizedAttribute, TypeAttribute):
     axis: StringAttr
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def of(cls, axis: str) -> IndexType:
         return cls(StringAttr(axis))
 
@@ -322,6 +324,11 @@ class ValueType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def of(cls, axes: Sequence[str], element: Element) -> ValueType:
+        return cls._of(tuple(axes), element)
+
+    @classmethod
+    @lru_cache(maxsize=4096)
+    def _of(cls, axes: tuple[str, ...], element: Element) -> ValueType:
         return cls(_strings(axes), VALUE_TYPES[element])
 
     @property
