@@ -53,6 +53,7 @@ VALUE_TYPES: dict[Element, TypeAttribute] = {
 }  # fmt: skip
 """The elements of tensors, and of tiles: integers, factors and pairs too. What is loaded from a tensor of integers or
 factors is float32; a tile of integers is what says where along an axis something stands (`tile.argreduce`)."""
+_ELEMENTS: dict[Attribute, Element] = {attribute: kind for kind, attribute in reversed(VALUE_TYPES.items())}
 
 KEPT_ELEMENTS = (*ELEMENT_TYPES, Element.F4E2M1X2)
 """Elements that a load keeps."""
@@ -91,9 +92,9 @@ def _verify_axes(axes: tuple[str, ...], what: str) -> None:
 
 
 def _element_of(element: Attribute) -> Element:
-    for kind, attribute in VALUE_TYPES.items():
-        if attribute == element:
-            return kind
+    kind = _ELEMENTS.get(element)
+    if kind is not None:
+        return kind
     raise RuleViolation(f"{element} is not an element of tile programs", "use bf16, f16, f32, f8e4m3, f8e5m2 or i8")
 
 
