@@ -17,9 +17,9 @@ _TILES = (
     "H: mbarrier.try_wait.parity.shared::cta.b64 %p_w, [%r_bar], 0; @!%p_w bra H; M: mov.u32 %r_y, 0; "
 )
 _ASKS = {
+    "a bit": "and.b32 %r_z, %r_x, 512; setp.ne.u32 %p_d, %r_z, 0;",
     "equal": "setp.eq.u32 %p_d, %r_x, 777;",
     "as large": "setp.ge.u32 %p_d, %r_x, 777;",
-    "a bit": "and.b32 %r_z, %r_x, 512; setp.ne.u32 %p_d, %r_z, 0;",
 }
 
 

@@ -27,14 +27,14 @@ def test_a_branch_around_a_store_to_global_memory_need_not_be_seen() -> None:
     assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
-@pytest.mark.sample(1)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("inside", "rest"),
     [
-        ("mov.u32 %r_x, 1; ", "setp.eq.u32 %p_bug, %r_x, 1;"),
         ("st.shared.u32 [%r_buf], %r_n; ", "ld.shared.u32 %r_y, [%r_buf]; setp.eq.u32 %p_bug, %r_y, 77;"),
-        ("st.local.u32 [frame], 9; ", "ld.local.u32 %r_y, [frame]; setp.eq.u32 %p_bug, %r_y, 9;"),
+        ("mov.u32 %r_x, 1; ", "setp.eq.u32 %p_bug, %r_x, 1;"),
         ("bar.warp.sync -1; ", "mov.pred %p_bug, 0;"),
+        ("st.local.u32 [frame], 9; ", "ld.local.u32 %r_y, [frame]; setp.eq.u32 %p_bug, %r_y, 9;"),
         ("K: ld.acquire.gpu.global.u32 %r_y, [%rd_A]; setp.ne.u32 %p_b, %r_y, 5; @%p_b bra K; ", "mov.pred %p_bug, 0;"),
         ("mbarrier.arrive.shared::cta.b64 _, [%r_bar+24]; ", "mov.pred %p_bug, 0;"),
     ],

@@ -30,7 +30,7 @@ def test_a_step_of_the_grids_size_is_proven() -> None:
     "step",
     [
         # What is compared with a number beside the bound.
-        f"{_READ}setp.eq.u32 %p_bug, %r_i, 100777; @%p_bug bra M; ",
+        f"{_READ}setp.eq.u32 %p_bug, %r_i, 10777; @%p_bug bra M; ",
         f"{_READ}and.b32 %r_y, %r_i, 1023; setp.eq.u32 %p_bug, %r_y, 777; @%p_bug bra M; ",
         # A step that is another one in some iterations.
         "add.u32 %r_i, %r_i, %r_x; mov.u32 %r_x, %nctaid.x; and.b32 %r_y, %r_i, 511; setp.eq.u32 %p_bug, %r_y, 500; "

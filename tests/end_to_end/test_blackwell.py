@@ -319,8 +319,8 @@ def small_scaled_product() -> Compilation:
 
 
 SCALED_MUTANTS: dict[str, tuple[str, str, int]] = {
-    "products do not wait for their operands": (WAIT, GO_ON, -2),
     "nobody waits for the products": (WAIT, GO_ON, -1),
+    "products do not wait for their operands": (WAIT, GO_ON, -2),
     "products are not committed": (line("tcgen05.commit", True), "", -1),
     "a slot is not released": (line("tcgen05.commit", True), "", 0),
     "no wait for what is loaded": (line("tcgen05.wait::ld"), "", 0),

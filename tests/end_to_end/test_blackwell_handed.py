@@ -31,8 +31,8 @@ ASKED = "each CTA asks the hardware for its next tile"
 @pytest.mark.parametrize(
     ("kernel", "dims"),
     [
-        (cascade_programs.causal, {"B": 2, "Q": 513, "T": 513, "E": 72, "F": 64}),
         (cascade_programs.causal, {"B": 3, "Q": 300, "T": 300, "E": 8, "F": 8}),
+        (cascade_programs.causal, {"B": 2, "Q": 513, "T": 513, "E": 72, "F": 64}),
         (cascade_programs.window, {"Q": 600, "T": 600, "E": 64, "F": 40}),
     ],
     ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value.values())),

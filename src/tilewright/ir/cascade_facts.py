@@ -25,7 +25,7 @@ from tilewright.ir.scaled_terms import scale_ops, scaled_term
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import grouping, index_offset, loads, loops
+from tilewright.ir.tile.facts import every, grouping, index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
 from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
@@ -88,9 +88,10 @@ class Product:
         return read_type(self.brought.tensor).element_kind is not self.element
 
 
+@remembered
 def contractions(program: tile.ProgramOp) -> tuple[ContractOp, ...]:
     """Every contraction, in program order."""
-    return tuple(op for op in program.walk() if isinstance(op, ContractOp))
+    return every(program, ContractOp)
 
 
 class NoTensorMap(TilewrightError):
@@ -175,6 +176,7 @@ def _tiles_of(load: tile.LoadOp) -> tuple[object, ...]:
     return (load.tensor, *(index_offset(index) for index in load.indices), *load.result.type.parameters)
 
 
+@remembered
 def cascade_axes(program: tile.ProgramOp) -> CascadeAxes:
     """Which part each axis of the program plays. Raises TilewrightError where they play none that this compiler
     knows."""
@@ -227,6 +229,7 @@ def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]
     return found if all(isinstance(each, tile.LoadOp) and each in inside for each in operands) else ()
 
 
+@remembered
 def computed_sum(program: tile.ProgramOp) -> tuple[Product, ...]:
     """The product of a program whose one walk only sums it, unscaled, and computes one operand of it of loads, element
     by element; none of any other program."""
@@ -286,12 +289,14 @@ def is_of_slots(program: tile.ProgramOp, product: Product) -> bool:
     return all(isinstance(user, ContractOp) for load in alike for user in users(load.result))
 
 
+@remembered
 def all_slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
     """The products of a program all of whose walks only sum; none of any other."""
     found = [slot_sums(program, loop) for loop in loops(program)]
     return tuple(each for products in found for each in products) if all(found) else ()
 
 
+@remembered
 def shared_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
     """The products of a program whose one walk only sums them, of one operand with the rows and others that differ in
     nothing but the array: together they are one product; none of any other program."""

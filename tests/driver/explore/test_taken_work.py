@@ -74,10 +74,6 @@ def test_what_taken_work_brings_is_not_proven_away(sync: str, check: str) -> Non
     assert _verdict(sync, check) != "proven"
 
 
-def test_a_kernel_that_no_work_hangs_is_proven() -> None:
-    assert _verdict(_SYNC, "setp.lt.s32 %p5, %r4, -1;") == "proven"
-
-
 _NEVER = "setp.lt.s32 %p5, %r4, -1;"
 _LATE = {
     "the third": "setp.eq.u32 %p5, %r3, 3;",

@@ -15,6 +15,7 @@ from tilewright.driver.repair.edits import apply_edits
 
 def repair_of(text: str, name: str) -> Repair | None:
     report = check_text(text, name, options=CheckOptions(repair_steps=REPAIR_STEPS))
+    assert report.kernels[0].verdict == "refuted"
     return next(
         (each.repair for each in report.kernels[0].errors if each.repair is not None and each.repair.rechecked), None
     )
@@ -22,7 +23,6 @@ def repair_of(text: str, name: str) -> Repair | None:
 
 def assert_repaired(text: str, name: str, right: str, *, restored: bool) -> str:
     """The repair's title. restored: the repaired text is the right one again, but for blanks."""
-    assert check_text(text, name).kernels[0].verdict == "refuted"
     repair = repair_of(text, name)
     assert repair is not None and not repair.remaining
     repaired = apply_edits(text, repair.edits)

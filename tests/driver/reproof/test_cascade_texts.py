@@ -117,14 +117,14 @@ PROTOCOL = {
 }
 
 
-def redundant(small, what):
-    """Which of a text's places, by their numbers, it is proven without."""
+def redundant(small, what, among=None):
+    """Which of a text's places, by their numbers, it is proven without. among: of these, where not of all."""
     lines = small[0].split("\n")
     places = [number for number, line in enumerate(lines) if re.search(PROTOCOL[what], line)]
     assert places
     found = set()
-    for at, place in enumerate(places):
-        edited = list(lines)
+    for at in range(len(places)) if among is None else among:
+        place, edited = places[at], list(lines)
         if what == "a wait for a slot":
             # The wait's loop with it: what is branched on is found at once.
             register = re.search(r"%p\d+", edited[place])[0]
@@ -145,8 +145,8 @@ def test_without_a_part_of_its_protocol_the_text_is_not_proven(small_attention, 
 def test_every_wait_for_a_slot_is_needed(small_attention, attention_of_few_keys):
     """That for the next queries' slot, where keys are so few that no slot of theirs is filled again before; where they
     are more, the waits for those slots say as much."""
-    of_many, of_few = (redundant(each, "a wait for a slot") for each in (small_attention, attention_of_few_keys))
-    assert len(of_many) <= 1 and not of_many & of_few
+    of_many = redundant(small_attention, "a wait for a slot")
+    assert len(of_many) <= 1 and not redundant(attention_of_few_keys, "a wait for a slot", of_many)
 
 
 @pytest.mark.full

@@ -62,9 +62,9 @@ ENDS = {
     "unless it is over": "again: add.u32 %r4, %r4, 1; setp.ge.u32 %p1, %r4, 9; not.pred %p3, %p1; @%p3 bra again;",
 }
 STUCK = {
+    "computed anew": "again: add.u32 %r5, %r9, 1; setp.lt.u32 %p1, %r4, %r5; @%p1 bra again;",
     "nothing changes": "again: setp.lt.u32 %p1, %r4, 8; @%p1 bra again;",
     "what changes decides nothing": "again: add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r4, %r9; @%p1 bra again;",
-    "computed anew": "again: add.u32 %r5, %r9, 1; setp.lt.u32 %p1, %r4, %r5; @%p1 bra again;",
     "decided before": "setp.lt.u32 %p1, %r4, 8; again: add.u32 %r5, %r5, 1; @%p1 bra again;",
 }
 OPEN = {

@@ -43,12 +43,15 @@ Number = int | Scalar
 @dataclass(slots=True)
 class Atoms:
     """Every unknown that turned up, by what it is. fresh: those that are equal to no other, such as what a load
-    brings; places: those that say where in the grid a program runs, from 0 on; keys: what each is."""
+    brings; places: those that say where in the grid a program runs, from 0 on; keys: what each is; varying, by_thread:
+    which numbers differ from thread to thread, and what ops make of them for each (`words.threads`)."""
 
     index: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     keys: list[Hashable] = field(default_factory=list[Hashable])
     fresh: set[int] = field(default_factory=set[int])
     places: set[int] = field(default_factory=set[int])
+    varying: dict[Scalar, bool] = field(default_factory=dict[Scalar, bool])
+    by_thread: dict[Hashable, Number | None] = field(default_factory=dict[Hashable, Number | None])
 
     def of(self, *key: Hashable) -> Scalar:
         """The unknown that `key` describes; the same for an equal key."""

@@ -66,7 +66,11 @@ def varies(walk: Walk, number: Number) -> bool:
     """May the number differ from thread to thread?"""
     if isinstance(number, int):
         return False
-    return any(_key(walk, atom)[0] in (_EACH, _ELECTED, _BOTH, _FRESH) for atom in walk.program.atoms.roots(number))
+    known = walk.program.atoms.varying
+    if number not in known:
+        roots = walk.program.atoms.roots(number)
+        known[number] = any(_key(walk, atom)[0] in (_EACH, _ELECTED, _BOTH, _FRESH) for atom in roots)
+    return known[number]
 
 
 def of_each_thread(handler: Handler) -> Handler:
@@ -95,6 +99,15 @@ def of_each_thread(handler: Handler) -> Handler:
 def _computed(walk: Walk, operation: Operation, given: list[Number], handler: Handler) -> Number | None:
     if not any(varies(walk, number) for number in given):
         return None
+    numbers, known = tuple(map(walk.resolved, given)), walk.program.atoms.by_thread
+    words = tuple([token.text for token in operation.tokens if token.kind != "value"])
+    question = (operation.name, operation.types, words, walk.threads, numbers)
+    if question not in known:
+        known[question] = _evaluated(walk, operation, numbers, handler)
+    return known[question]
+
+
+def _evaluated(walk: Walk, operation: Operation, given: tuple[Number, ...], handler: Handler) -> Number | None:
     rows = [by_thread(walk, number) for number in given]
     if any(row is None for row in rows):
         return None

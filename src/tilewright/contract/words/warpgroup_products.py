@@ -12,6 +12,7 @@ Checked by: tests/driver/check/test_check_nvgpu.py, test_check_upstream_nvgpu.py
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from tilewright.contract.typestate.places.footprint import DEPTH_BYTES, merged, operand_ranges
 from tilewright.contract.words.operations import attribute_number, number_token, plain_uses
@@ -78,14 +79,15 @@ def product(walk: Walk, operation: Operation, environment: Environment) -> None:
     bind(environment, operation.results[0], InFlight(add(walk.groups, 1)))
 
 
-def _operand(descriptor: int, major: str, extent: int, line: int) -> list[Region]:
+@lru_cache(maxsize=1024)
+def _operand(descriptor: int, major: str, extent: int, line: int) -> tuple[Region, ...]:
     """The bytes that a matrix descriptor's operand has (PTX ISA 9.7.15.5.1.2)."""
     start, leading, stride = offsets_of(descriptor)
     swizzle = _SWIZZLES.get(descriptor >> 62 & 3)
     if swizzle is None:
         raise NotFollowed(line, "a matrix descriptor whose swizzle is not read")
     ranges = operand_ranges(major, swizzle, extent, leading, stride, (start,))
-    return [span(begin, end) for begin, end in ranges]
+    return tuple([span(begin, end) for begin, end in ranges])
 
 
 def commit(walk: Walk, operation: Operation, environment: Environment) -> None:

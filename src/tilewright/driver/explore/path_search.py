@@ -14,7 +14,7 @@ Checked by: tests/driver/explore/test_path_search.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -104,18 +104,19 @@ def pool_of(table: Table, dimensions: Sequence[Dimension], base: Assignment, con
         for value in _sampled(chosen, share):
             rows.append([*several[:place], value, *several[place + 1 :]])
     wide = sum(not node.uniform for node in nodes)
+    draw = random.getrandbits
     for _ in range(_TOGETHER if wide < 64 else _TOGETHER // 4):
         row = list(several)
         for place, chosen in enumerate(values):
-            match random.randrange(4):
+            match _below(4, draw):
                 case 0:
                     pass
                 case 1:
-                    row[place] = random.choice(chosen)
+                    row[place] = chosen[_below(len(chosen), draw)]
                 case 2:
-                    row[place] = min(dimensions[place].largest, random.getrandbits(random.randrange(1, 15)))
+                    row[place] = min(dimensions[place].largest, draw(1 + _below(14, draw)))
                 case _:
-                    row[place] = min(dimensions[place].largest, random.getrandbits(random.randrange(1, 32)))
+                    row[place] = min(dimensions[place].largest, draw(1 + _below(31, draw)))
         rows.append(row)
     narrow = [place for place, each in enumerate(dimensions) if each.multiple > 1 or each.smallest or not each.largest]
     for row in rows[1:] if narrow else ():
@@ -127,6 +128,15 @@ def pool_of(table: Table, dimensions: Sequence[Dimension], base: Assignment, con
     return Pool(
         tuple(dimensions), columns, len(rows), Evaluation(table, columns, len(rows)), _costs(columns, len(rows))
     )
+
+
+def _below(most: int, draw: Callable[[int], int]) -> int:
+    """A number below `most`. draw: so many random bits. (`Random.randrange` takes three times as long.)"""
+    bits = most.bit_length()
+    found = draw(bits)
+    while found >= most:
+        found = draw(bits)
+    return found
 
 
 def _costs(columns: Mapping[Input, npt.NDArray[np.uint64]], count: int) -> npt.NDArray[np.float64]:
@@ -160,40 +170,21 @@ def _sampled(values: Sequence[int], most: int) -> list[int]:
 
 def _values(dimension: Dimension, several: Sequence[int], constants: Sequence[int], random: Random) -> list[int]:
     """Values of one input that may matter, the most promising first."""
-    found: dict[int, None] = dict.fromkeys(range(10))
-
-    def add(value: int) -> None:
-        if 0 <= value <= dimension.largest:
-            found[value] = None
-
-    for constant in constants:
-        for value in (constant, constant - 1, constant + 1):
-            add(value)
     bits = dimension.largest.bit_length()
-    for bit in range(bits):
-        add(1 << bit)
+    some, few = constants[:24], constants[:12]
+    found = [value for each in constants for value in (each, each - 1, each + 1)]
+    found += [1 << bit for bit in range(bits)]
     for other in several:
-        for value in (other, other + 1, other - 1, 2 * other, other + 2, other + 3):
-            add(value)
-        for constant in constants[:24]:
-            for value in (other + constant, other + constant + 1, other - constant, other ^ constant, other * constant):
-                add(value)
-    for constant in constants[:24]:
-        for shift in _SHIFTS:
-            add(constant << shift)
-            add((constant << shift) - 1)
-        for another in constants[:12]:
-            add(constant * another)
-            add(constant * another + 1)
-    for below in (0, 1, 2, 63, 127, 1000):
-        add(dimension.largest - below)
-    for bit in range(bits):
-        add((1 << bit) - 1)
-        add((1 << bit) + 1)
-        add(3 << bit)
-    for _ in range(48 if bits else 0):
-        add(random.getrandbits(random.randrange(1, bits + 1)))
-    return list(found)
+        found += (other, other + 1, other - 1, 2 * other, other + 2, other + 3)
+        for each in some:
+            found += (other + each, other + each + 1, other - each, other ^ each, other * each)
+    for each in some:
+        found += [value for shift in _SHIFTS for value in (each << shift, (each << shift) - 1)]
+        found += [value for another in few for value in (each * another, each * another + 1)]
+    found += [dimension.largest - below for below in (0, 1, 2, 63, 127, 1000)]
+    found += [value for bit in range(bits) for value in ((1 << bit) - 1, (1 << bit) + 1, 3 << bit)]
+    found += [random.getrandbits(random.randrange(1, bits + 1)) for _ in range(48 if bits else 0)]
+    return list(dict.fromkeys([*range(10), *(value for value in found if 0 <= value <= dimension.largest)]))
 
 
 # ---------------------------------------------------------------- where launches leave a run's way
@@ -316,12 +307,11 @@ def cheapest(pool: Pool, rows: npt.NDArray[np.int64]) -> int:
 
 def typical(pool: Pool, rows: npt.NDArray[np.int64], used: Iterable[int] = ()) -> int:
     """A launch among `rows` whose numbers are neither small nor round: of moderate ones, those with most bits set."""
-    left = np.array([row for row in rows.tolist() if row not in set(used)] or rows.tolist(), np.int64)
+    left = rows[~np.isin(rows, list(used))]
+    left = left if left.size else rows
     cost = pool.costs[left]
     near = left[cost <= np.quantile(cost, 0.7)]
-    ones = np.zeros(len(near))
-    for values in pool.columns.values():
-        ones += np.array([int(value).bit_count() for value in values[near].tolist()])
+    ones = sum(np.bitwise_count(values[near]).astype(np.int64) for values in pool.columns.values())
     return int(near[int(np.argmax(ones))])
 
 

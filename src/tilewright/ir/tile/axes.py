@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 _BLOCKS = re.compile(r"(?P<base>[^/]+)/(?P<size>[1-9][0-9]*)")
 MOST_BLOCK_ELEMENTS = 2**31
 
 
+@lru_cache(maxsize=1024)
 def blocks_of(axis: str) -> tuple[str, int] | None:
     """(axis, elements of a block) where `axis` names blocks of another, else None."""
     found = _BLOCKS.fullmatch(axis)

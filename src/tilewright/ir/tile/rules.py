@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.base.element import Element
 from tilewright.ir.tile.axes import base_axis, blocks_of, derived_extent
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import parameter_name
+from tilewright.ir.tile.facts import every, parameter_name
 from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.operations import (
     MOST_EXACT_POSITION,
@@ -192,12 +192,10 @@ def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
     needed = {
         index for index in grid.indices if isinstance(index.type, IndexType) and index.type.axis.data not in reduced
     }
-    if any(isinstance(op, ContractOp) for op in program.walk()) or _copies_several(program):
+    if every(program, ContractOp) or _copies_several(program):
         # Such a program names all of its axes, so that of several results each has those it depends on.
-        needed -= {index for op in program.walk() if isinstance(op, StoreOp) for index in op.indices}
-    for op in program.walk():
-        if not isinstance(op, StoreOp):
-            continue
+        needed -= {index for op in every(program, StoreOp) for index in op.indices}
+    for op in every(program, StoreOp):
         name, loop = parameter_name(program, op.tensor), _loop_around(op)
         own: set[SSAValue] = set(grid.indices)
         if loop is not None:
@@ -238,12 +236,12 @@ def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
 
 def _copies_several(program: ProgramOp) -> bool:
     """Whether a program stores several tensors, each of which is what it loads."""
-    found = [op for op in program.walk() if isinstance(op, StoreOp)]
+    found = every(program, StoreOp)
     return len(found) > 1 and all(isinstance(op.value.owner, LoadOp) for op in found)
 
 
 def _loads(program: ProgramOp) -> Iterator[Violation]:
-    stored = {op.tensor for op in program.walk() if isinstance(op, StoreOp)}
+    stored = {op.tensor for op in every(program, StoreOp)}
     loaded: set[SSAValue] = set()
     for op in program.walk():
         for tensor in _tensors_read(op):

@@ -11,6 +11,7 @@ Checked by tests/ir/test_tile_dialect.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -52,6 +53,7 @@ VALUE_TYPES: dict[Element, TypeAttribute] = {
 }  # fmt: skip
 """The elements of tensors, and of tiles: integers, factors and pairs too. What is loaded from a tensor of integers or
 factors is float32; a tile of integers is what says where along an axis something stands (`tile.argreduce`)."""
+_ELEMENTS: dict[Attribute, Element] = {attribute: kind for kind, attribute in reversed(VALUE_TYPES.items())}
 
 KEPT_ELEMENTS = (*ELEMENT_TYPES, Element.F4E2M1X2)
 """Elements that a load keeps."""
@@ -90,9 +92,9 @@ def _verify_axes(axes: tuple[str, ...], what: str) -> None:
 
 
 def _element_of(element: Attribute) -> Element:
-    for kind, attribute in VALUE_TYPES.items():
-        if attribute == element:
-            return kind
+    kind = _ELEMENTS.get(element)
+    if kind is not None:
+        return kind
     raise RuleViolation(f"{element} is not an element of tile programs", "use bf16, f16, f32, f8e4m3, f8e5m2 or i8")
 
 
@@ -293,6 +295,7 @@ class IndexType(ParametrizedAttribute, TypeAttribute):
     axis: StringAttr
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def of(cls, axis: str) -> IndexType:
         return cls(StringAttr(axis))
 
@@ -322,6 +325,11 @@ class ValueType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def of(cls, axes: Sequence[str], element: Element) -> ValueType:
+        return cls._of(tuple(axes), element)
+
+    @classmethod
+    @lru_cache(maxsize=4096)
+    def _of(cls, axes: tuple[str, ...], element: Element) -> ValueType:
         return cls(_strings(axes), VALUE_TYPES[element])
 
     @property

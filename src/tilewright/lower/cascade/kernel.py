@@ -30,6 +30,7 @@ from tilewright.ir.placed_program import placements
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
+from tilewright.ir.tile.unedited import while_unedited
 from tilewright.lower.build import (
     Build,
     affine,
@@ -96,6 +97,7 @@ from tilewright.lower.staged_store import bulk_wait, declare_staging, further_ma
 _WARPGROUP = 128
 
 
+@while_unedited
 def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[ModuleOp, tuple[Buffer, ...]]:
     """The kernel of a program that walks an axis by tiles, and the workspaces that it takes besides."""
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)

@@ -129,7 +129,7 @@ def fused_f32(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     total = product + c.view(np.float32)
     size = np.abs(total)
     doubtful = (total.view(np.uint64) & _BELOW_FLOAT) == _HALFWAY
-    if doubtful.any() or not (size > _LEAST_NORMAL).all():
+    if np.count_nonzero(doubtful) or np.count_nonzero(size > _LEAST_NORMAL) < size.size:
         return arithmetic.fused_multiply_add("f32", a, b, c)
     return total.astype(np.float32).view(np.uint32)
 

@@ -70,7 +70,7 @@ def narrowed(value: Float64, kind: FloatKind, rounding: Rounding = "rn") -> Bits
 
 def canonical(bits: Bits, is_nan: NDArray[np.bool_], kind: FloatKind) -> Bits:
     """`bits`, with the canonical NaN where `is_nan`."""
-    if is_nan.any():
+    if np.count_nonzero(is_nan):
         return np.where(is_nan, bits.dtype.type(CANONICAL_NAN[kind]), bits)
     return bits
 
@@ -89,7 +89,7 @@ def flushed(bits: Bits, kind: FloatKind) -> Bits:
     """`.ftz`: subnormal images become zeros of their sign."""
     sign = bits.dtype.type(_SIGN[kind])
     small = (bits & ~sign) < bits.dtype.type(_LEAST_NORMAL[kind])
-    return np.where(small, bits & sign, bits) if small.any() else bits
+    return np.where(small, bits & sign, bits) if np.count_nonzero(small) else bits
 
 
 def saturated(bits: Bits, kind: FloatKind) -> Bits:

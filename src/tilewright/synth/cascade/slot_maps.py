@@ -169,7 +169,8 @@ def legal_slot(
         size = next(block_size(axis) for axis in read_type(load.tensor).axis_names if base_axis(axis) == axes.streamed)
         along = choice.rows if axes.row in value_type(load.result).axis_names else choice.columns
         return factor_slot(program, axes, load, (along, choice.streamed // size), count, wanted, target)
-    broken, name = obstacles(program, axes, load, choice, target), parameter_name(program, read_tensor(load.tensor))
+    slot, broken = _by_map(program, axes, load, choice, count, target)
+    name = parameter_name(program, read_tensor(load.tensor))
     unmapped = choice.cluster == (1, 1) and (broken or name in wanted.misaligned)
     pieces = _in_pieces(program, axes, load, wanted, target) if unmapped else 0
     if broken and not pieces:
@@ -178,9 +179,7 @@ def legal_slot(
         inner = inner or innermost_of_copy(load, axes)
         words = f"no tensor map brings {name}: {said}"
         refuse_map(load, name, words, "give it another layout, or copy it before", inner)
-    found = map_dimensions(load, axes)
-    assert found is not None, "nothing is in the way of a map"
-    slot = _slot(program, axes, load, found, choice, count, target)
+    assert slot is not None, "nothing is in the way of a map"
     return replace(slot, piece_bytes=pieces, l2_promotion="none") if pieces else slot
 
 
@@ -205,16 +204,21 @@ def obstacles(
     program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: WalkTile, target: Target
 ) -> list[str]:
     """Why no tensor map brings a load's tiles into slots, in words; nothing where one does."""
+    return _by_map(program, axes, load, choice, 1, target)[1]
+
+
+def _by_map(
+    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: WalkTile, count: int, target: Target
+) -> tuple[SlotDecision | None, list[str]]:
+    """The slot of a load that a tensor map brings, None where its array has no rows for one; and what is in the way."""
     found = map_dimensions(load, axes)
     if found is None:
         named = read_type(load.tensor).axis_names
-        spread = [axis for axis in map(base_axis, named) if axis not in axes.batch]
+        spread = axes_text([axis for axis in map(base_axis, named) if axis not in axes.batch])
         if isinstance(load.tensor.owner, GatherOp):
-            return [
-                f"its rows along {axes_text(spread)} lie one by one where integers say, or along none of these axes"
-            ]
-        return [f"{axes_text(named)} is contiguous along none of {axes_text(spread)}"]
-    slot = _slot(program, axes, load, found, choice, 1, target)
+            return None, [f"its rows along {spread} lie one by one where integers say, or along none of these axes"]
+        return None, [f"{axes_text(named)} is contiguous along none of {spread}"]
+    slot = _slot(program, axes, load, found, choice, count, target)
     map_ = TensorMap(
         slot.element, slot.dims, slot.strides_bytes, slot.box, swizzle=slot.swizzle, l2_promotion=slot.l2_promotion
     )
@@ -233,7 +237,7 @@ def obstacles(
         broken.append(f"{slot.outer} has {length} elements and ends within a block of {slot.page} of them")
     if slot.page and length % slot.rows and not any(_ends(each, slot.outer, length) for each in slot.lookups):
         broken.append(f"{slot.outer} has {length} elements, past which no table ends")
-    return broken
+    return slot, broken
 
 
 def _counted_past_an_end(load: tile.LoadOp, axes: CascadeAxes) -> bool:

@@ -14,7 +14,7 @@ from tilewright.ir.cascade_facts import CascadeAxes, first_alike, refuse_at
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import index_offset, loads, parameter_name
+from tilewright.ir.tile.facts import index_offset, loads, parameter_name, stores
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.repeats import users
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
@@ -73,9 +73,7 @@ def check_neighbours(program: tile.ProgramOp, axes: CascadeAxes, brought: Collec
 
 def check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
     """Raise TilewrightError at the line of a result that the consumers of no tile have."""
-    for op in program.walk():
-        if not isinstance(op, tile.StoreOp):
-            continue
+    for op in stores(program):
         kept = set(tensor_type(op.tensor).axis_names) - set(axes.batch)
         beside = ({axes.row, each} for each in (*axes.columns, axes.streamed))
         if kept != {axes.row} and kept not in beside:
@@ -86,9 +84,7 @@ def check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
 def stored_in_vectors(program: tile.ProgramOp, axes: CascadeAxes, wanted: Wanted) -> dict[str, bool]:
     """Of each result, whether its rows begin and end at multiples of 16 bytes, so that so many leave at a time."""
     found: dict[str, bool] = {}
-    for op in program.walk():
-        if not isinstance(op, tile.StoreOp):
-            continue
+    for op in stores(program):
         tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
         size = tensor.element_kind.bytes
         sizes = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))

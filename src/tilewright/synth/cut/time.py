@@ -31,6 +31,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.facts import axes_of, dots, loads, loops, reductions, stores
 from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.ir.tile.unedited import while_unedited
 from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.walk_iteration import iteration_cycles
@@ -46,6 +47,7 @@ _ALTERNATING = 1.25
 """The exponent of the norm that says how well two consumers hide products behind each other's arithmetic."""
 
 
+@while_unedited
 def least_microseconds(program: tile.ProgramOp, target: Target) -> float:
     """What no kernel of a program undercuts, however it is decided: its products at the tensor cores' rate, or its
     arrays once at the device memory's, and a launch."""
@@ -66,6 +68,7 @@ def moved(size_bytes: float, target: Target) -> float:
     return 1e6 * size_bytes / target.limit("device.dram_bytes_per_second")
 
 
+@while_unedited
 def microseconds(program: tile.ProgramOp, decisions: Decisions, target: Target) -> float:
     """Of a launch that follows another."""
     match decisions:

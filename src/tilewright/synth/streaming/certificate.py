@@ -25,6 +25,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 
 from xdsl.ir import SSAValue
 
@@ -77,58 +78,88 @@ def broken_laws(streaming: Streaming, points: int = POINTS, seed: int = 0) -> It
     for state in streaming.states:
         if state.function is Function.ADD and (state.corrections or state.terms != state.definition):
             chance = random.Random(f"{seed} {state.number}")
+            laws = _Laws(state, streaming.results[state.number])
             for _ in range(points):
-                law = _broken_at(state, streaming.results[state.number], chance)
+                law = laws.broken_at(chance)
                 if law:
                     yield Broken(law, state.place, "at a point of exact arithmetic")
                     break
 
 
-def _broken_at(state: State, result: Node, chance: random.Random) -> str:
-    """The first law that a state breaks at a random point, or ""."""
-    extremes = list(dict.fromkeys(correction.extreme for correction in state.corrections))
-    point = _point(state, result, extremes, chance)
-    bounds = {each: value_at(_folded(each), point) for each in extremes}
-    before, first, second, third = ({each: _beyond(bounds[each], each, chance) for each in extremes} for _ in range(4))
-    for each in extremes:
-        ordered = sorted((first[each], second[each], third[each]), key=lambda value: value.about)
-        ordered = ordered if each.function is Function.MAX else ordered[::-1]
-        first[each], second[each], third[each] = ordered
+class _Laws:
+    """Of one state. What a node is computed from, in which order, is the same at every point."""
 
-    def term(old: Mapping[State, Exact], extreme: Mapping[State, Exact]) -> Exact:
-        given = dict(point) | {each.update: value for each, value in extreme.items()}
-        given |= {each.old: value for each, value in old.items()}
-        product = ONE
-        for node in state.terms:
-            product = product * value_at(node, given)
-        return product
+    def __init__(self, state: State, result: Node) -> None:
+        self.state, self.result = state, result
+        self.extremes = list(dict.fromkeys(correction.extreme for correction in state.corrections))
+        self.held = {node for each in self.extremes for node in (each.update, each.old, each.final)}
+        self.held |= {state.old, state.part, state.final}
+        self.folded = [_folded(each) for each in self.extremes]
+        roots = (*state.terms, *state.definition, state.update, result, *self.folded)
+        self.order = {root: below([root], self._is_given) for root in roots}
 
-    def updated(old: Exact, part: Exact, before: Mapping[State, Exact], after: Mapping[State, Exact]) -> Exact:
-        given = dict(point) | {state.old: old, state.part: part}
-        given |= {each.old: value for each, value in before.items()}
-        given |= {each.update: value for each, value in after.items()}
-        return value_at(state.update, given)
+    def _is_given(self, node: Node) -> bool:
+        return node in self.held or not _is_elementwise(node)
 
-    if not updated(ZERO, ZERO, first, second).is_zero:
-        return "an empty state stays empty"
-    summed = term(before, first)
-    if not updated(summed, ZERO, first, second).same(term(first, second)):
-        return "re-aim"
-    a, b, c, d = (_number(chance) for _ in range(4))
-    if not updated(ZERO, b, first, second).same(b):
-        return "additive"
-    split = updated(a, b, second, third) + updated(c, d, second, third)
-    if not updated(a + c, b + d, second, third).same(split):
-        return "additive"
-    between = updated(summed, ZERO, first, second)
-    if not updated(between, ZERO, second, third).same(updated(summed, ZERO, first, third)):
-        return "composed"
-    at_end = dict(point) | {each.final: value for each, value in first.items()}
-    defined = ONE
-    for node in state.definition:
-        defined = defined * value_at(node, at_end)
-    finished = value_at(result, {**at_end, state.final: summed})
-    return "" if finished.same(defined) else "finish"
+    def value(self, node: Node, given: Mapping[Node, Exact]) -> Exact:
+        """One element of a node, from values of what it is computed from."""
+        known = dict(given)
+        for each in self.order[node]:
+            if each not in known:
+                known[each] = _applied(each, [known[operand] for operand in each.operands])
+        return known[node]
+
+    def product(self, nodes: Sequence[Node], given: Mapping[Node, Exact]) -> Exact:
+        return reduce(Exact.__mul__, (self.value(node, given) for node in nodes), ONE)
+
+    def broken_at(self, chance: random.Random) -> str:
+        """The first law that the state breaks at a random point, or ""."""
+        state, extremes = self.state, self.extremes
+        point = self._point(chance)
+        bounds = {each: self.value(node, point) for each, node in zip(extremes, self.folded, strict=True)}
+        before, first, second, third = (
+            {each: _beyond(bounds[each], each, chance) for each in extremes} for _ in range(4)
+        )
+        for each in extremes:
+            ordered = sorted((first[each], second[each], third[each]), key=lambda value: value.about)
+            ordered = ordered if each.function is Function.MAX else ordered[::-1]
+            first[each], second[each], third[each] = ordered
+
+        def around(old: Mapping[State, Exact], new: Mapping[State, Exact]) -> Values:
+            extreme = {each.old: value for each, value in old.items()}
+            return point | {each.update: value for each, value in new.items()} | extreme
+
+        def updated(old: Exact, part: Exact, before: Mapping[State, Exact], after: Mapping[State, Exact]) -> Exact:
+            return self.value(state.update, around(before, after) | {state.old: old, state.part: part})
+
+        if not updated(ZERO, ZERO, first, second).is_zero:
+            return "an empty state stays empty"
+        summed = self.product(state.terms, around(before, first))
+        between = updated(summed, ZERO, first, second)
+        if not between.same(self.product(state.terms, around(first, second))):
+            return "re-aim"
+        a, b, c, d = (_number(chance) for _ in range(4))
+        if not updated(ZERO, b, first, second).same(b):
+            return "additive"
+        split = updated(a, b, second, third) + updated(c, d, second, third)
+        if not updated(a + c, b + d, second, third).same(split):
+            return "additive"
+        if not updated(between, ZERO, second, third).same(updated(summed, ZERO, first, third)):
+            return "composed"
+        at_end = point | {each.final: value for each, value in first.items()}
+        finished = self.value(self.result, at_end | {state.final: summed})
+        return "" if finished.same(self.product(state.definition, at_end)) else "finish"
+
+    def _point(self, chance: random.Random) -> Values:
+        """Values of all that the laws' nodes are computed from, but for extremes. An element of an extreme may be such
+        that the extreme stays at its identity."""
+        roots = [*self.state.terms, *self.state.definition, self.result, *self.folded]
+        empty = chance.random() < 0.2
+        open_ = (node for node in below(roots, self._is_given) if self._is_given(node) and node.is_tile)
+        point = {node: _number(chance) for node in open_ if node not in self.held}
+        if empty:
+            point |= {node: exact(each.initial) for each, node in zip(self.extremes, self.folded, strict=True)}
+        return point
 
 
 def _folded(state: State) -> Node:
@@ -150,37 +181,11 @@ def _number(chance: random.Random) -> Exact:
     return exact(Fraction(chance.choice((-1, 1)) * (2 * chance.randint(0, 127) + 1), 64))
 
 
-def _point(state: State, result: Node, extremes: Sequence[State], chance: random.Random) -> Values:
-    """Values of all that the laws' nodes are computed from, but for extremes. An element of an extreme may be such that
-    the extreme stays at its identity."""
-    roots = [*state.terms, *state.definition, result, *(_folded(each) for each in extremes)]
-    held = {node for each in extremes for node in (each.update, each.old, each.final)} | {state.old, state.final}
-    empty = chance.random() < 0.2
-    point: Values = {}
-    for node in below(roots, lambda node: node in held or not _is_elementwise(node)):
-        if node in held or _is_elementwise(node) or not node.is_tile:
-            continue
-        point[node] = _number(chance)
-    if empty:
-        for each in extremes:
-            point[_folded(each)] = exact(each.initial)
-    return point
-
-
 def _is_elementwise(node: Node) -> bool:
     return node.what in (
         tile.ConstantOp, tile.FullOp, tile.BroadcastOp, tile.TransposeOp, tile.CastOp, tile.UnaryOp, tile.BinaryOp,
         tile.SelectOp,
     )  # fmt: skip
-
-
-def value_at(node: Node, given: Mapping[Node, Exact]) -> Exact:
-    """One element of a node, from values of what it is computed from."""
-    known = dict(given)
-    for each in below([node], known.__contains__):
-        if each not in known:
-            known[each] = _applied(each, [known[operand] for operand in each.operands])
-    return known[node]
 
 
 def _applied(node: Node, operands: Sequence[Exact]) -> Exact:

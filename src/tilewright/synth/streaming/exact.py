@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from tilewright.ir.function import Function
 
@@ -41,7 +42,8 @@ class Exact:
         about = self.about + other.about
         if not math.isfinite(about):
             return special(about)
-        return Exact(_each(lambda a, b: a + b, self.residues, other.residues), about)
+        sums = zip(self.residues, other.residues, PRIMES, strict=True)
+        return Exact(tuple([None if a is None or b is None else (a + b) % p for a, b, p in sums]), about)
 
     def __neg__(self) -> Exact:
         if not math.isfinite(self.about):
@@ -54,8 +56,7 @@ class Exact:
 
     def __mul__(self, other: Exact) -> Exact:
         if math.isfinite(self.about) and math.isfinite(other.about):
-            about = self.about * other.about
-            return Exact(_each(lambda a, b: a * b, self.residues, other.residues), about)
+            return Exact(_products(self.residues, other.residues), self.about * other.about)
         if self.is_zero or other.is_zero:
             return NAN
         return special(self.about * other.about)
@@ -71,7 +72,7 @@ class Exact:
             return special(math.copysign(math.inf, self.about) * math.copysign(1, other.about))
         inverse = tuple(None if not a else pow(a, -1, p) for a, p in zip(other.residues, PRIMES, strict=True))
         about = self.about / other.about if other.about else math.inf
-        return Exact(_each(lambda a, b: a * b, self.residues, inverse), about)
+        return Exact(_products(self.residues, inverse), about)
 
     @property
     def is_zero(self) -> bool:
@@ -86,18 +87,18 @@ class Exact:
         return self.residues[0] == other.residues[0]
 
 
-def _each(operation: Callable[[int, int], int], left: Residues, right: Residues) -> Residues:
-    return tuple(
-        None if a is None or b is None else operation(a, b) % p for a, b, p in zip(left, right, PRIMES, strict=True)
-    )
+def _products(left: Residues, right: Residues) -> Residues:
+    factors = zip(left, right, PRIMES, strict=True)
+    return tuple([None if a is None or b is None else a * b % p for a, b, p in factors])
 
 
+@lru_cache(maxsize=4096)
 def exact(value: float | Fraction) -> Exact:
     """A number as it is."""
     if isinstance(value, float) and not math.isfinite(value):
         return special(value)
     whole = Fraction(value)
-    residues = tuple(whole.numerator * pow(whole.denominator, -1, p) % p for p in PRIMES)
+    residues = tuple([whole.numerator * pow(whole.denominator, -1, p) % p for p in PRIMES])
     return Exact(residues, float(whole))
 
 
