@@ -8,8 +8,8 @@ zeros where the array ends, and the loads that were displaced as it is read the 
 laid out in the order of the axes that it is read over, by a program that loads it at the same places.
 
 Not handled, and None: arrays that are stored to, or read by blocks of an axis; arrays that are gathered in several
-ways; extents that only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
-tests/synth/cut/test_laid_out.py.
+ways; inner axes whose extents only a launch knows. Of loads displaced in several ways, a copy serves one way.
+Checked by: tests/synth/cut/test_laid_out.py.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ def laid_out(
     misaligned: whether the array may begin anywhere, so that a copy of the same layout is described where it is not."""
     program = the_program(module)
     names = [each.data for each in program.parameters]
-    if name not in names or program.run_time:
+    if name not in names:
         return None
     argument = program.body.block.args[names.index(name)]
     gathered = [use.operation for use in argument.uses]
     if len(gathered) == 1 and isinstance(gathered[0], GatherOp) and argument is gathered[0].tensor:
-        return _gathered(module, gathered[0], name, target)
+        return None if program.run_time else _gathered(module, gathered[0], name, target)
     kind = tensor_type(argument)
     loaded = all(isinstance(use.operation, tile.LoadOp) for use in argument.uses)
     if not loaded or any(blocks_of(axis) is not None for axis in kind.axis_names):
         return None
-    inner = inner or _own_inner(kind)
-    if inner not in kind.axis_names:
+    inner = inner or _own_inner(kind, program)
+    if inner not in kind.axis_names or any(axis in program.run_time for axis in (inner, *kind.axis_names[1:])):
         return None
     displaced = dict.fromkeys(_offsets(use.operation) for use in argument.uses)
     offsets = next((each for each in displaced if any(each)), (0,) * len(kind.axis_names))
@@ -78,10 +78,10 @@ def laid_out(
     return _copy(program, name, taken, (kind, workspace), order, offsets), after
 
 
-def _own_inner(kind: TensorType) -> str:
-    """The axis along which an array is contiguous, its last one where there is none."""
+def _own_inner(kind: TensorType, program: tile.ProgramOp) -> str:
+    """The axis of known extent along which an array is contiguous, its last one where there is none."""
     strides = zip(kind.axis_names, kind.extents, kind.stride_elements, strict=True)
-    dense = [axis for axis, extent, stride in strides if stride == 1 and extent > 1]
+    dense = [axis for axis, extent, stride in strides if stride == 1 and extent > 1 and axis not in program.run_time]
     return dense[-1] if dense else kind.axis_names[-1]
 
 
@@ -161,7 +161,8 @@ def _copy(
     load = tile.LoadOp(block.args[0], indices, place)
     block.add_ops([grid, *shifts.values(), load, tile.StoreOp(load.result, block.args[1], own, place), tile.ReturnOp()])
     sizes = dict(zip(axes, kinds[0].extents, strict=True))
-    copy = tile.ProgramOp(f"{taken}_copy", [name, taken], sizes, Region(block), place)
+    ranges = {axis: values for axis, values in program.run_time.items() if axis in axes}
+    copy = tile.ProgramOp(f"{taken}_copy", [name, taken], sizes, Region(block), place, ranges)
     copy.attributes[SPARE] = ArrayAttr([StringAttr(taken)])
     module = ModuleOp([copy])
     assert next(violations(copy), None) is None, "a copy is a program"
