@@ -7,6 +7,7 @@ from tests.synth.walked_products import parts_of, walk_of
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import Extent
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import batched_kernel, grouped_kernel, matmul_kernel
 from tilewright.frontends.tile.trace import trace
@@ -110,6 +111,21 @@ def test_a_walk_has_run_time_rows_and_no_run_time_batch() -> None:
     assert caught.value.span is not None
 
 
+def test_a_result_that_has_elements_where_nothing_is_launched() -> None:
+    @tw.kernel
+    def beside(
+        x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], t: tw.Tensor["N"], y: tw.Tensor["M", "N"], z: tw.Tensor["N"]
+    ):
+        i, j, k = tw.axes("M N K")
+        y[i, j] = tw.dot(x[i, k], w[k, j], over=k)
+        z[j] = t[j] * 2.0
+
+    with pytest.raises(TilewrightError, match="M may be 0, where nothing is launched, and z") as caught:
+        compile_kernel(beside, dims={"M": tw.dynamic(0, 70), "N": 64, "K": 64}, rerun=False, assembled=False)
+    assert caught.value.span is not None and caught.value.span.line == beside.line + 6
+    compile_kernel(beside, dims={"M": tw.dynamic(1, 70), "N": 64, "K": 64}, rerun=False, assembled=False)
+
+
 def test_a_line_of_its_own() -> None:
     """Where one operation is to blame, the line is its own and not the declaration's."""
     module = trace(summed, {"M": SOME, "N": 64}, {"x": Element.BF16, "y": Element.BF16})
@@ -134,10 +150,12 @@ def test_a_promise_that_some_extent_breaks() -> None:
     trace(promised, {"M": tw.dynamic(0, 256, multiple_of=8), "N": 64, "K": 64}, elements)
 
 
-def test_an_operand_that_would_be_copied() -> None:
-    with pytest.raises(TilewrightError, match="no tensor map brings a: row stride 130 bytes") as caught:
-        compile_kernel(matmul_kernel, dims={"M": SOME, "N": 64, "K": 65}, rerun=False, assembled=False)
-    assert caught.value.span is not None
+def test_an_operand_is_copied_before() -> None:
+    """The copy has as many rows."""
+    made = compile_kernel(matmul_kernel, dims={"M": SOME, "N": 64, "K": 65}, rerun=False, assembled=False)
+    assert made.plan.run_time is not None and made.plan.run_time.shapes[-1] == (Extent("M"), 65)
+    (workspace,) = (buffer for buffer in made.plan.buffers if buffer.role == "workspace")
+    assert workspace.shape == (300, 65) and workspace.strides[0] * 2 % 16 == 0
 
 
 def test_tiles_that_warps_would_transpose() -> None:

@@ -13,15 +13,14 @@ Checked by: tests/synth/test_empty_axes.py, by the reference evaluator on the pr
 from __future__ import annotations
 
 import math
-from typing import NoReturn, cast
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.transforms.dead_code_elimination import dce
 
 from tilewright.base.element import Element
-from tilewright.base.error import TilewrightError
-from tilewright.base.span import Span
+from tilewright.ir.cascade_facts import refuse_at
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
@@ -79,9 +78,9 @@ def _storing(module: ModuleOp, names: list[str], empty: set[str], suffix: str = 
     dce(found)
     for op in program.walk():
         if isinstance(op, ContractOp) and not all(_varies(side, op.axis.data) for side in (op.left, op.right)):
-            _refuse(op, f"{words}, so that this multiplies a number along {op.axis.data}", _REMEDY)
+            refuse_at(op, f"{words}, so that this multiplies a number along {op.axis.data}", _REMEDY)
     if grouping(program) is not None and not dots(program):
-        _refuse(the_grid(program), f"{words}, so that these groups are multiplied by nothing", _REMEDY)
+        refuse_at(the_grid(program), f"{words}, so that these groups are multiplied by nothing", _REMEDY)
     _keep_axes(program)
     program.properties["sym_name"] = StringAttr(f"{program.sym_name.data}{suffix}")
     return found
@@ -99,7 +98,7 @@ def _replace(op: Operation, empty: set[str]) -> None:
         case ReduceOp() if op.axis.data in empty:
             _become(op, _NEUTRAL[op.function.data], value_type(op.result), empty)
         case ArgReduceOp() if op.axis.data in empty and not empty.intersection(value_type(op.result).axis_names):
-            _refuse(op, f"{op.axis.data} has no elements, of which this would find one", _REMEDY)
+            refuse_at(op, f"{op.axis.data} has no elements, of which this would find one", _REMEDY)
         case tile.LoadOp() if isinstance(op.tensor.owner, GatherOp):
             read = read_type(op.tensor.owner.tensor).axis_names
             if empty.intersection(read):
@@ -114,11 +113,6 @@ def _varies(value: SSAValue, axis: str) -> bool:
         each for each in in_order(value, lambda each: True) if isinstance(each.owner, tile.LoadOp | tile.PositionOp)
     )
     return any(axis in map(base_axis, value_type(each).axis_names) for each in leaves)
-
-
-def _refuse(op: Operation, message: str, remedy: str) -> NoReturn:
-    file, _, line = place_of(op).rpartition(":")
-    raise TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
 
 
 def _become(op: Operation, value: float, kind: ValueType, empty: set[str]) -> None:

@@ -20,7 +20,7 @@ from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import dots, grid_axes, grouping, parameter_name, the_grid
+from tilewright.ir.tile.facts import dots, grid_axes, grouping, parameter_name, stores, the_grid
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import axes_text, tensor_type
@@ -71,6 +71,20 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
             )
     if not dots(program) and axis != grid[0]:
         yield the_grid(program), f"{axis}, whose extent only the launch knows, is not the first axis of the grid"
+
+
+def refuse_empty_launches(program: tile.ProgramOp) -> None:
+    """Raise TilewrightError where a run-time extent may be 0, at which nothing is launched, and a result has elements
+    even then."""
+    for axis, values in program.run_time.items():
+        for store in stores(program):
+            if values.least == 0 and axis not in tensor_type(store.tensor).axis_names:
+                name = parameter_name(program, store.tensor)
+                refuse_at(
+                    store,
+                    f"{axis} may be 0, where nothing is launched, and {name} does not have it",
+                    f"begin the range of {axis} at {values.multiple_of}, or compute {name} in a kernel of its own",
+                )
 
 
 def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:

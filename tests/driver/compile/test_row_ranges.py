@@ -90,11 +90,28 @@ def test_a_range_at_once_and_an_exact_one_when_asked(compiled: list[Any]) -> Non
         product(6, rows="some")
 
 
-def test_where_there_is_no_range_kernel_there_are_exact_ones(compiled: list[Any]) -> None:
-    """Rows of 65 elements begin where no tensor map may: they would first be copied."""
-    for rows in (5, 6):
+def test_rows_that_are_copied_before_have_a_range(compiled: list[Any]) -> None:
+    """Rows of 65 elements begin where no tensor map may."""
+    for rows in (5, 6, 16):
         a, b = np.ones((rows, 65), BF16), np.ones((65, 40), BF16)
         assert (tw.matmul(a, b, rows="range") == 65).all()
+    assert compiled == [Range(1, 16)]
+
+
+def test_where_there_is_no_range_kernel_there_are_exact_ones(
+    compiled: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = specialised.compile_for
+
+    def refused(kernel: Any, dims: Any, **rest: Any) -> Any:
+        found = noted(kernel, dims, **rest)
+        if isinstance(dims.get("M"), Range):
+            raise tw.TilewrightError("this range is not compiled")
+        return found
+
+    monkeypatch.setattr(specialised, "compile_for", refused)
+    for rows in (5, 6):
+        product(rows, rows="range")
     assert compiled == [Range(1, 16), 5, 6]
 
 

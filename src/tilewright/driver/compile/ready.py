@@ -62,9 +62,7 @@ def compile(  # the verb's name, as users write it: tw.compile
     Raises:
         TilewrightError: At the author's line; also for arguments of other types.
     """
-    if strides is not None and not isinstance(strides, Mapping):
-        raise TilewrightError(f"strides is {strides!r}", remedy="give them by parameter, as in {'a': (4096, 1)}")
-    _require_types(kernel, target, stages, tune, {"tile": tile, "cluster": cluster})
+    _require_types(kernel, target, strides, stages, tune, {"tile": tile, "cluster": cluster})
     if tune and (tile, stages, cluster) != (None, None, None):
         raise TilewrightError("tune=True chooses the tile itself", remedy="leave out tile, stages and cluster, or tune")
     wanted = Wanted(tile, stages, cluster)
@@ -83,12 +81,16 @@ def _sums(decisions: Mapping[str, Any]) -> bool:
     return any(slot["joined"] for slot in decisions.get("slots", ()))
 
 
-def _require_types(kernel: object, target: object, stages: object, tune: object, pairs: Mapping[str, object]) -> None:
+def _require_types(
+    kernel: object, target: object, strides: object, stages: object, tune: object, pairs: Mapping[str, object]
+) -> None:
     """What annotations say, of arguments that a caller at the prompt may mistake."""
     if not isinstance(kernel, Kernel):
         raise TilewrightError(f"{type(kernel).__name__} is no kernel", remedy="declare it with @tw.kernel")
     if not isinstance(target, str):
         raise TilewrightError(f"target is {target!r}", remedy=f"name one, such as {DEFAULT_TARGET!r}")
+    if strides is not None and not isinstance(strides, Mapping):
+        raise TilewrightError(f"strides is {strides!r}", remedy="give them by parameter, as in {'a': (4096, 1)}")
     if stages is not None and type(stages) is not int:
         raise TilewrightError(f"stages is {stages!r}", remedy="give a whole number, such as 4")
     if not isinstance(tune, bool):

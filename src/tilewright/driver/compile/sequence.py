@@ -52,7 +52,7 @@ from tilewright.synth.decide import decide
 from tilewright.synth.empty_axes import empty_words, without_empty_axes
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
-from tilewright.synth.run_time_extents import refuse_run_time
+from tilewright.synth.run_time_extents import refuse_empty_launches, refuse_run_time
 from tilewright.synth.schedule.early_launch import in_chain
 from tilewright.synth.store.rows import last_first
 from tilewright.synth.store.runs import kept_for_next
@@ -102,6 +102,8 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
             remedy=f"compile it for {', '.join(COMPILED_TARGET_NAMES)}",
         )
     programs = without_empty_axes(module)
+    for each in programs:
+        refuse_empty_launches(the_program(each))
     parts = tuple(part for each in programs for part in _chain(each, target, wanted))
     if programs != (module,):
         parts = tuple(
@@ -181,6 +183,8 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted, *, by_threads
         if found is None:
             raise _first(refusal) from None
         copy, rest = found
+        # Where tiles of run-time rows lie is followed in copies of the copy engine alone.
+        by_threads = by_threads and not the_program(module).run_time
         threads = _by_threads(module, target, wanted) if by_threads else None
         after = wanted if threads is None else replace(wanted, unmapped="workspace")
         try:

@@ -211,7 +211,7 @@ def _of_range(
         except TilewrightError as error:
             if error.findings:
                 raise
-            kind.ranges[values] = None  # such as operands that would first be copied
+            kind.ranges[values] = None  # such as one whose places of tiles cannot be followed
     return kind.ranges[values]
 
 

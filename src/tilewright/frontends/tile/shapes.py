@@ -147,9 +147,9 @@ def _tensor_type(
         raise TilewrightError(f"parameter {parameter.name}: {error}", span=kernel.span, remedy=remedy) from error
 
 
-def _python_number(extent: int) -> int:
+def _python_number(extent: int | numbers.Integral) -> int:
     """A whole number of another library as Python's; anything else as it is, to be refused."""
-    return int(extent) if isinstance(extent, numbers.Integral) and not isinstance(extent, bool) else extent
+    return extent if isinstance(extent, bool) or not isinstance(extent, numbers.Integral) else int(extent)
 
 
 def _is_whole(number: object) -> bool:

@@ -9,8 +9,8 @@ laid out in the order of the axes that it is read over, by a program that loads 
 places of the array, so that an axis of blocks is one of elements to it; elements that no arithmetic takes, as factors
 of blocks, are copied as bytes.
 
-Not handled, and None: arrays that are stored to, displaced by blocks, or gathered by them or in several ways; extents
-that only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
+Not handled, and None: arrays that are stored to, displaced by blocks, or gathered by them or in several ways; inner axes
+whose extents only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
 tests/synth/cut/test_laid_out.py.
 """
 
@@ -39,18 +39,18 @@ def laid_out(
     misaligned: whether the array may begin anywhere, so that a copy of the same layout is described where it is not."""
     program = the_program(module)
     names = [each.data for each in program.parameters]
-    if name not in names or program.run_time:
+    if name not in names:
         return None
     argument = program.body.block.args[names.index(name)]
     gathered = [use.operation for use in argument.uses]
     if len(gathered) == 1 and isinstance(gathered[0], GatherOp) and argument is gathered[0].tensor:
-        return _gathered(module, gathered[0], name, target)
+        return None if program.run_time else _gathered(module, gathered[0], name, target)
     kind = tensor_type(argument)
     loaded = all(isinstance(use.operation, tile.LoadOp) for use in argument.uses)
     if not loaded:
         return None
-    inner = inner or _own_inner(kind)
-    if inner not in kind.axis_names:
+    inner = inner or _own_inner(kind, program)
+    if inner not in kind.axis_names or any(axis in program.run_time for axis in (inner, *kind.axis_names[1:])):
         return None
     displaced = dict.fromkeys(_offsets(use.operation) for use in argument.uses)
     offsets = next((each for each in displaced if any(each)), (0,) * len(kind.axis_names))
@@ -91,10 +91,10 @@ def _as_places(kind: TensorType) -> TensorType:
     return TensorType.of(names, kind.extents, kind.stride_elements, kind.element_kind.copied_as)
 
 
-def _own_inner(kind: TensorType) -> str:
-    """The axis along which an array is contiguous, its last one where there is none."""
+def _own_inner(kind: TensorType, program: tile.ProgramOp) -> str:
+    """The axis of known extent along which an array is contiguous, its last one where there is none."""
     strides = zip(kind.axis_names, kind.extents, kind.stride_elements, strict=True)
-    dense = [axis for axis, extent, stride in strides if stride == 1 and extent > 1]
+    dense = [axis for axis, extent, stride in strides if stride == 1 and extent > 1 and axis not in program.run_time]
     return dense[-1] if dense else kind.axis_names[-1]
 
 
@@ -174,7 +174,8 @@ def _copy(
     load = tile.LoadOp(block.args[0], indices, place)
     block.add_ops([grid, *shifts.values(), load, tile.StoreOp(load.result, block.args[1], own, place), tile.ReturnOp()])
     sizes = dict(zip(axes, kinds[0].extents, strict=True))
-    copy = tile.ProgramOp(f"{taken}_copy", [name, taken], sizes, Region(block), place)
+    ranges = {axis: values for axis, values in program.run_time.items() if axis in axes}
+    copy = tile.ProgramOp(f"{taken}_copy", [name, taken], sizes, Region(block), place, ranges)
     copy.attributes[SPARE] = ArrayAttr([StringAttr(taken)])
     module = ModuleOp([copy])
     assert next(violations(copy), None) is None, "a copy is a program"

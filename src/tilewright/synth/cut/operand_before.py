@@ -6,8 +6,8 @@ of 8 bits, or in groups, and one that is displaced along the axis that is summed
 own: at each place the same value, of the same element, so that nothing is rounded that the program does not round. The
 program after loads it.
 
-Not handled, and None: operands that a group picks, or that more than elementwise operations make; extents that only a
-launch knows. Checked by: tests/synth/cut/test_operand_before.py.
+Not handled, and None: operands that a group picks, that more than elementwise operations make, or with an inner axis
+whose extent only a launch knows. Checked by: tests/synth/cut/test_operand_before.py.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ def operand_before(module: ModuleOp, *, alone: bool = False) -> tuple[ModuleOp, 
     """The program that stores an operand, and the one that loads it; None where every operand is taken as it is, or
     none can be stored before. alone: whether one that is the only computed operand of its product is stored, too."""
     program = the_program(module)
-    if program.run_time:
-        return None
     for number, dot in enumerate(dots(program)):
         for value in _not_taken(program, dot, alone=alone):
             found = _divided(module, number, value)
@@ -80,6 +78,8 @@ def _divided(module: ModuleOp, number: int, value: SSAValue) -> tuple[ModuleOp, 
     made = _made(value)
     if made is None or element not in DOT_ELEMENTS or any(blocks_of(axis) is not None for axis in axes):
         return None
+    if any(axis in program.run_time for axis in axes[1:]):
+        return None  # its strides would be known at the launch alone
     shape = [program.extents[axis] for axis in axes]
     workspace = TensorType.of(axes, shape, padded_strides(shape, element), element)
     names = [each.data for each in program.parameters]
@@ -165,7 +165,8 @@ def _storing(
     block.add_ops([tile.StoreOp(mapped[value], block.args[-1], grid.indices, place), tile.ReturnOp()])
     named = {base_axis(axis) for each in block.args for axis in tensor_type(each).axis_names}
     sizes = {axis: extent for axis, extent in program.extents.items() if axis in named}
-    module = ModuleOp([tile.ProgramOp(f"{taken}_stored", names, sizes, Region(block), place)])
+    ranges = {axis: values for axis, values in program.run_time.items() if axis in named}
+    module = ModuleOp([tile.ProgramOp(f"{taken}_stored", names, sizes, Region(block), place, ranges)])
     return module if next(violations(the_program(module)), None) is None else None
 
 
