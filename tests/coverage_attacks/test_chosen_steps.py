@@ -132,36 +132,3 @@ def test_a_stage_that_matters_where_another_number_asks_is_found(behind: str) ->
     """Of each number of iterations that stands for others a launch is made with the other number."""
     buggy, fixed = (checked(looping(_STAGE, GATE + behind.replace("STAGE", each))) for each in "35")
     assert (buggy.verdict, fixed.verdict) == ("refuted", "proven"), fixed.reasons
-
-
-_RING = (
-    "and.b32 %r_t, %r_x, 3; mov.u32 %r_u, 0; I: setp.ge.u32 %p_f, %r_u, %r_t; @%p_f bra J; INNER"
-    "add.u32 %r_u, %r_u, 1; bra I; J: NEXT "
-)
-_OF_STAGES = (
-    "add.u32 %r_s, %r_s, 1; setp.eq.u32 %p_q, %r_s, 5; selp.u32 %r_s, 0, %r_s, %p_q; shl.b32 %r_z, %r_s, 4; "
-    "add.u32 %r_z, %r_z, %r_buf; st.shared.u32 [%r_z], %r_u; setp.eq.u32 %p_c, %r_s, STAGE; @%p_c bra H; "
-)
-_OF_ALL = "add.u32 %r_y, %r_y, 1; setp.eq.u32 %p_c, %r_y, 604; @%p_c bra H; "
-_NEXT = {"handed over": "mov.u32 %r_x, %r_k;", "counted on": "add.u32 %r_x, %r_x, 1;"}
-
-
-def _tiles(inner: str, following: str) -> str:
-    """A loop over tiles: the last one says how often the loop inside iterates over this one."""
-    inside = _RING.replace("INNER", inner).replace("NEXT", following)
-    return looping(inside, "", "mov.u32 %r_x, %r_m; ", ("n", "m", "k"))
-
-
-@pytest.mark.parametrize("following", _NEXT.values(), ids=_NEXT)
-def test_stages_that_a_tile_steps_are_few_whatever_the_tile_is(following: str) -> None:
-    buggy, fixed = (checked(_tiles(_OF_STAGES.replace("STAGE", each), following)) for each in "35")
-    assert (buggy.verdict, fixed.verdict) == ("refuted", "proven"), fixed.reasons
-
-
-@pytest.mark.parametrize("following", _NEXT.values(), ids=_NEXT)
-def test_what_tiles_step_without_end_is_never_proven_away(following: str) -> None:
-    text = _tiles(_OF_ALL, following)
-    launch = launch_from_json(launch_json({"n": 410, "m": 3, "k": 3}, grid=1), "launch.json")
-    (known,) = check_text(text, "attack.ptx", launch=launch).kernels
-    assert known.verdict == "refuted"
-    assert checked(text).verdict != "proven"

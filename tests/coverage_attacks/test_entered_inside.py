@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.coverage_attacks.hanging import checked, hanging
+from tests.coverage_attacks.stepping import looping
 from tests.guarded.text import launch_json
 from tilewright.driver.check.check import check_text
 from tilewright.driver.launch.launch_file import launch_from_json
@@ -38,3 +39,29 @@ def test_a_loop_inside_that_compares_no_count_is_proven() -> None:
     text = hanging(_TILES.replace("ASKS", "setp.eq.u32 %p_d, %r_tid, 9;").replace("STEP", "%r_m"), ("n", "m"))
     report = checked(text)
     assert report.verdict == "proven", report.reasons
+
+
+_TWO_RINGS = (
+    "FIRST mov.u32 %r_u, 0; I: setp.ge.u32 %p_f, %r_u, %r_t; @%p_f bra J; add.u32 %r_s, %r_s, 1; "
+    "setp.eq.u32 %p_q, %r_s, 7; selp.u32 %r_s, 0, %r_s, %p_q; add.u32 %r_u, %r_u, 1; bra I; "
+    "J: SECOND mov.u32 %r_u, 0; P: setp.ge.u32 %p_f, %r_u, %r_t; @%p_f bra Q; add.u32 %r_y, %r_y, 1; "
+    "setp.eq.u32 %p_q, %r_y, 5; selp.u32 %r_y, 0, %r_y, %p_q; add.u32 %r_u, %r_u, 1; bra P; "
+    "Q: setp.eq.u32 %p_c, %r_s, 6; setp.eq.and.u32 %p_c, %r_y, 4, %p_c; @%p_c bra H; NEXT "
+)
+_OF_TILE = ("and.b32 %r_t, %r_x, 3;", "shr.u32 %r_t, %r_x, 2; and.b32 %r_t, %r_t, 3;")
+_RINGS = {
+    "of numbers": ("mov.u32 %r_t, %r_m;", "mov.u32 %r_t, %r_k;", "", 1),
+    "of a tile that is handed over": (*_OF_TILE, "mov.u32 %r_x, %r_k;", 5),
+    "of a tile that is counted on": (*_OF_TILE, "add.u32 %r_x, %r_x, 16;", 5),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "following", "number"), _RINGS.values(), ids=_RINGS)
+def test_two_rings_that_meet_late_are_never_proven_away(first: str, second: str, following: str, number: int) -> None:
+    """Each ring alone comes back soon; the kernel hangs where both are at their last stages, if both are stepped."""
+    inside = _TWO_RINGS.replace("FIRST", first).replace("SECOND", second).replace("NEXT", following)
+    text = looping(inside, "", "mov.u32 %r_x, %r_m; ", ("n", "m", "k"))
+    launch = launch_from_json(launch_json({"n": 40, "m": number, "k": number}, grid=1), "launch.json")
+    (known,) = check_text(text, "attack.ptx", launch=launch).kernels
+    assert known.verdict == "refuted"
+    assert checked(text).verdict != "proven"

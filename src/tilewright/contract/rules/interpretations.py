@@ -262,7 +262,8 @@ POINTS: tuple[ContestedPoint, ...] = (
         "May a tcgen05 operation read a block of tensor memory that was written in part alone?",
         "No: the other cells hold whatever was left there, so the kernel is not one function of its inputs.",
         "It may, if what it reads there is thrown away, as where a load takes 32 lanes and an mma of 64 rows has "
-        "written 16 of them. A block of which no cell was written is refuted, but where nothing uses what is loaded.",
+        "written 16 of them. A block of which no cell was written is refuted, but where nothing uses what is loaded; "
+        "where a select may take something else instead, the kernel is unknown.",
         ("PTX ISA 9.7.16.1, 9.7.16.10.5 (data paths)", "derived: a proof of order says nothing of such values"),
     ),
     ContestedPoint(

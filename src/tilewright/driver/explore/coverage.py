@@ -614,19 +614,6 @@ def _left_by_loops(
     return found
 
 
-def stays_open(exploration: Exploration, lasting: frozenset[int]) -> bool:
-    """Whether `_left_by_loops` objects whatever further launches show: what is not the same after each number of
-    iterations decides as an operand, of which no solver says that it always comes out alike."""
-    asked = {
-        at
-        for loop, repeated in _recurring_loops(exploration)
-        if repeated.further and _decides_besides(exploration, lasting, loop)
-        for at in repeated.further
-    }
-    conditions = (each for tried in _clean(exploration) for each in tried.judged.conditions) if asked else ()
-    return not asked <= {each.position for each in conditions if each.kind != "value"}
-
-
 def _counted(exploration: Exploration, lasting: frozenset[int]) -> dict[int, int]:
     """Loops that leave something else after each number of iterations of a period, which decides behind them beside
     what else inputs decide; each with the numbers of iterations that stand for others."""

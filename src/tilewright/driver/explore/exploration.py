@@ -156,8 +156,7 @@ class Exploration:
     judges it; ways: what decisions mean for those after them; latent: inputs that become dimensions as soon as
     something is decided by them; values_of: of operands of the protocol, those that were seen or wanted; wanted: every
     goal there was; assumed: what else is taken for granted, in words; barred: ways that no launch takes by an
-    assumption, by their conditions; stops: a launch after which no other is needed; stays_open: whether loops leave the
-    kernel open, whatever else is tried; idle: branches that decide about
+    assumption, by their conditions; stops: a launch after which no other is needed; idle: branches that decide about
     nothing but accesses to global memory, with the ways that need not be seen (True: the one that they jump)."""
 
     table: Table
@@ -167,7 +166,6 @@ class Exploration:
     ways: Ways
     latent: dict[Input, Dimension] = field(default_factory=dict[Input, Dimension])
     stops: Callable[[Tried], bool] = lambda _tried: False
-    stays_open: Callable[[], bool] = lambda: False
     idle: Mapping[int, frozenset[bool]] = field(default_factory=dict[int, frozenset[bool]])
     tried: list[Tried] = field(default_factory=list[Tried])
     steps: int = 0
@@ -325,11 +323,10 @@ class Exploration:
 
     def _steps_most(self) -> int:
         """Where nothing is wrong with any launch and all loops repeat themselves, what is left are launches that
-        complete a proof: more effort is spent on these, unless they cannot."""
+        complete a proof: more effort is spent on these."""
         wrong = (each.judged for each in self.tried if not each.clean and not each.judged.too_long)
         hopeful = all(each.asserted is not None for each in wrong) and all(map(self._repeats, self._deciding))
-        spent = self.steps >= self.effort.steps
-        return self.effort.steps * (_HOPEFUL if hopeful and not (spent and self.stays_open()) else 1)
+        return self.effort.steps * (_HOPEFUL if hopeful else 1)
 
     def _exceeds_what_was_too_long(self, values: Assignment) -> bool:
         """Whether a launch has larger numbers than one that did not come to its end."""

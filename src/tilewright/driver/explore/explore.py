@@ -30,7 +30,7 @@ from tilewright.driver.explore.assumed_numbers import (
     first_finding,
     negative_numbers,
 )
-from tilewright.driver.explore.coverage import cover, stays_open
+from tilewright.driver.explore.coverage import cover
 from tilewright.driver.explore.exploration import Exploration, Tried, distinct
 from tilewright.driver.explore.overflow import SUMS, overflow_limit, overflows
 from tilewright.driver.explore.path_search import Assignment
@@ -98,7 +98,6 @@ def explore(exploration: Exploration, text: Places) -> Explored:
     """Make launches until they cover the kernel, and say what they show."""
     dimensions = exploration.dimensions
     exploration.stops = lambda tried: _plainly_fails(exploration, text, tried)
-    exploration.stays_open = lambda: stays_open(exploration, text.lasting)
     # A launch shows further dimensions: later starts choose these, too.
     starts: tuple[Callable[[], Assignment], ...] = (
         lambda: {each: dimension.first for each, dimension in dimensions.items()},

@@ -11,9 +11,7 @@ another function of the number of iterations in each launch. Of these three are 
   from a number is never taken for granted (`induction` refuses to compare it, but to end the loop);
 - what is chosen is only how often it is stepped, and the steps lead through few states, such as a stage and a phase.
   Where a number of the launch decides together with a counter (`i + 5 < n`), either way is followed, so that the
-  counter itself is no part of the state. So it is where a register decides that is *free*: what it holds is itself a
-  launch's choice, such as the tile that the last iteration was given, or one that begins with the CTA's index. It may
-  hold anything in any iteration; that is more than any launch does, and what it steps still has few states.
+  counter itself is no part of the state.
   Of a counter of which nothing reads more than some low bits, these are the state. The states are enumerated
   (`few_states`): the loop's instructions are followed with what these registers held, both ways where something else
   decides. A counter that is read modulo a number alone (`induction.is_read_modulo`), as one that is divided by the
@@ -80,10 +78,6 @@ def chosen_steps(
     around.follow()
     carried = around.carried()
     rests_on = {name: around.made_at_the_end(name) for name in carried}
-    while free := {name for name in carried - around.free if around.is_free(name, rests_on[name])}:
-        around = _Around(sliced, steers, loop, frozenset(chosen), free=around.free | free)
-        around.follow()
-        rests_on = {name: around.made_at_the_end(name) for name in carried}
     above = {name: _closure(name, rests_on) for name in carried}
     opened: set[str] = set()
     few: set[str] = set()
@@ -115,11 +109,10 @@ def chosen_steps(
     return ChosenSteps(frozenset(opened), frozenset(few) | around.left(moved), few=around.made_of(few))
 
 
-def _deciding(sources: frozenset[str], free: frozenset[str]) -> frozenset[str]:
+def _deciding(sources: frozenset[str]) -> frozenset[str]:
     """What a value is made of, as a part of what is decided by it. Where a launch chooses among other things, either
-    way is followed (`few_states`), so that what is decided rests on nothing else: that is marked. free: registers of
-    which a launch chooses what they hold, so that they choose as it does."""
-    if CHOSEN not in sources and sources.isdisjoint(free):
+    way is followed (`few_states`), so that what is decided rests on nothing else: that is marked."""
+    if CHOSEN not in sources:
         return sources
     return _THE_DECISION.union(each if each[:1] == DECIDED else DECIDED + each for each in sources - _THE_CHOICE)
 
@@ -152,9 +145,8 @@ class _Sum:
 
 @dataclass(slots=True, eq=False)
 class _Around:
-    """One iteration of a loop, followed. writers: where the loop writes each register; made: what registers are made
-    of where each block ends; sums: those that are a carried register and something else; free: registers that an
-    iteration gets from the one before it, and of which a launch chooses what they hold."""
+    """One iteration of a loop, followed. writers: where the loop writes each register; made: what registers are made of
+    where each block ends; sums: those that are a carried register and something else."""
 
     sliced: Slice
     steers: Steering
@@ -164,7 +156,6 @@ class _Around:
     made: dict[int, dict[str, frozenset[str]]] = field(default_factory=dict[int, dict[str, frozenset[str]]])
     sums: dict[int, dict[str, _Sum | None]] = field(default_factory=dict[int, dict[str, _Sum | None]])
     at_choice: frozenset[int] = frozenset()
-    free: frozenset[str] = frozenset()
     deciding: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
 
     @property
@@ -259,7 +250,7 @@ class _Around:
         stores = self._stores(at)
         if not written and not stores:
             return
-        guard = _NOTHING if item.guard is None else _deciding(self._of(item.guard.register.name, made), self.free)
+        guard = _NOTHING if item.guard is None else _deciding(self._of(item.guard.register.name, made))
         value = frozenset[str]().union(
             *(self._of(use.register, made) for use in facts.uses if use.role not in ("guard", "branch"))
         )
@@ -271,7 +262,7 @@ class _Around:
         for each in self.deciding.get(block, ()):
             branch = self._facts[self.sliced.text.flow.blocks[each].end - 1]
             for use in branch.uses:
-                deciding |= _deciding(self._of(use.register, self.made.get(each, {})), self.free)
+                deciding |= _deciding(self._of(use.register, self.made.get(each, {})))
         sum_made = self._sum(item, sums) if item.guard is None and block not in self.deciding else None
         for name in written:
             kept = made.get(name, _NOTHING) if item.guard is not None else _NOTHING
@@ -360,11 +351,6 @@ class _Around:
         found = {self.sums[block].get(name) for block in self._ends()}
         return len(found) == 1 and (one := found.pop()) is not None and one.base == name
 
-    def is_free(self, name: str, sources: frozenset[str]) -> bool:
-        """Whether a launch chooses what a carried register holds, not only how often it is stepped: it begins so, or an
-        iteration leaves that in it. sources: what it is made of then."""
-        return name != MEMORY and (self.begins_chosen(name) or not sources.isdisjoint(_THE_CHOICE | self.free - {name}))
-
     def begins_chosen(self, name: str) -> bool:
         """Whether a launch may choose what a register holds before the loop."""
         if name == MEMORY:
@@ -400,8 +386,7 @@ class _Around:
         """Whether no launch chooses what a register is computed from."""
         if name not in self.writers:
             return name not in self.chosen
-        by_choice = _THE_CHOICE | self.free
-        return all(by_choice.isdisjoint(made.get(name, _NOTHING)) for made in self.made.values())
+        return not any(CHOSEN in made.get(name, _NOTHING) for made in self.made.values())
 
     def place_of(self, name: str) -> int:
         return max(self.writers.get(name, [self.loop.head]))
