@@ -16,6 +16,7 @@ from typing import Literal
 
 from tilewright.base.element import parse_element
 from tilewright.base.plan import L2Promotion, Swizzle
+from tilewright.base.value import value
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision, spill_bytes
 from tilewright.ir.group_rows import GroupDecision
@@ -38,7 +39,7 @@ CELL_FACTORS = 4
 """Of a row, in a cell of tensor memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lookup:
     """A coordinate of a tensor map that an array of integers holds. dimension: of the map; table: the parameter; axes:
     the array's, axes of the program or blocks of them."""
@@ -48,7 +49,7 @@ class Lookup:
     axes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SlotDecision:
     """How a load reaches shared memory.
 

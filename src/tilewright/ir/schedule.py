@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plural import counted
+from tilewright.base.value import value
 from tilewright.ir.task_graph import TaskGraph, crossing_cycles, crossing_issue_slots, require_plain
 
 Method = Literal["heuristic", "optimal"]
@@ -27,7 +28,7 @@ CERTIFICATE_KINDS: tuple[CertificateKind, ...] = ("unit", "issue", "stream", "cy
 search: a solver found every shorter interval impossible, which nobody recomputes."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Placement:
     """start_cycles: of iteration 0."""
 
@@ -93,7 +94,7 @@ class Schedule:
         return dict(self.slots)[buffer]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lifetime:
     """Registers of one value, per thread of `role`: from begin_cycles of iteration 0 until end_cycles."""
 

@@ -21,12 +21,13 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, cast
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import value
 
 TaskKind = Literal["copy", "tensor", "cuda", "special", "store"]
 TASK_KINDS: tuple[TaskKind, ...] = ("copy", "tensor", "cuda", "special", "store")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Use:
     """A task occupies `resource` alone for `cycles` from its start."""
 
@@ -34,7 +35,7 @@ class Use:
     cycles: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Task:
     """One piece of work of one iteration.
 
@@ -56,7 +57,7 @@ class Task:
     resident_registers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dependence:
     """`target` of iteration i needs the result of `source` of iteration i - distance.
 
@@ -75,7 +76,7 @@ class Dependence:
     issued: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Buffer:
     """Slots in shared memory, written by the sources and read by the targets of the dependences that name it.
 
@@ -89,7 +90,7 @@ class Buffer:
     release_cycles: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Role:
     """An instruction stream: a warpgroup, or one elected thread. registers: per thread, for values of this loop."""
 

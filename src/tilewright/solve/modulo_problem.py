@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from tilewright.base.value import value
 from tilewright.solve.marked_graph import Arc, critical_cycle
 
 BoundKind = Literal["unit", "issue", "stream", "cycle"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Operation:
     """uses: (unit, time). streams: that may run it. stream_time: for which it holds its stream. registers: of its
     value; resident: held throughout."""
@@ -34,7 +34,7 @@ class Operation:
     resident: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Precedence:
     """start(target) + distance * interval >= start(source) + latency of the source, and crossing_time more if they run
     in different streams, which then costs crossing_price each turn. carries_value: the target reads the source's
@@ -49,7 +49,7 @@ class Precedence:
     after_issue: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pair:
     """reader of turn i reads what writer of turn i - distance wrote; release_time after its end the slot is free."""
 
@@ -59,7 +59,7 @@ class Pair:
     release_time: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Place:
     slot_bytes: int
     least: int
@@ -67,7 +67,7 @@ class Place:
     pairs: tuple[Pair, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModuloProblem:
     """stream_registers: budget of each stream. issue_time: of all instructions of a turn, which bounds the interval.
     turns: of the whole loop, for the price. most_copies: intervals that a value may live at most."""
@@ -84,7 +84,7 @@ class ModuloProblem:
     most_copies: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Bound:
     """No interval is shorter than `interval`. members: the unit, the stream, or the operations of a cycle."""
 
@@ -93,7 +93,7 @@ class Bound:
     members: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModuloSolution:
     """starts and streams by operation, slots by place."""
 

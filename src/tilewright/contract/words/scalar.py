@@ -17,12 +17,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from tilewright.base.value import value
+
 
 class NotPeriodic(Exception):
     """A value does not behave the same however often the period is inserted."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Scalar:
     """value + k slope + sum of (coefficient + k slope) * atom; atoms sorted, none with coefficient 0."""
 
@@ -188,9 +190,9 @@ def with_slope(number: Number, gained: Number) -> Number:
     """number + k * gained, where gained is the same for all k."""
     one, more = scalar(number), scalar(gained)
     coefficients = {atom: (value, slope) for atom, value, slope in one.atoms}
-    for atom, value, _ in more.atoms:
+    for atom, each, _ in more.atoms:
         before = coefficients.get(atom, (0, 0))
-        coefficients[atom] = (before[0], before[1] + value)
+        coefficients[atom] = (before[0], before[1] + each)
     atoms = tuple((atom, *pair) for atom, pair in sorted(coefficients.items()) if pair != (0, 0))
     return short(Scalar(one.value, one.slope + more.value, atoms))
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tilewright.base.value import value
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class Token:
     """kind: "value" (`%x`, without the sign), "block", "symbol" (`@x`), "string", "number", "word", "attribute"
     (`#x`), "type" (`!x`) or "mark"; line: 1-based; first: nothing but blanks stands before it on its line."""
@@ -22,7 +24,7 @@ class Token:
     first: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Argument:
     """A value that a region or a function begins with, and its type's text without blanks."""
 
@@ -43,7 +45,7 @@ class Region:
     header: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Operation:
     """results: names, `x#0` and `x#1` where one name stands for two; tokens: what is written between the name and the
     types, without dictionaries and regions; types: the text after the last colon, without blanks; line: of its

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import SSAValue
@@ -27,6 +26,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, 
 from xdsl.traits import Pure
 
 from tilewright.base.element import Element
+from tilewright.base.value import value
 from tilewright.ir.tile.axes import base_axis, block_axis, block_size
 from tilewright.ir.tile.types import GatheredType, RuleViolation, TensorType, axes_text, tensor_type
 
@@ -34,14 +34,14 @@ _REMAINDER = re.compile(r"(?P<axis>[^%\[\]/]+)%(?P<size>[1-9][0-9]*)")
 _TABLE = re.compile(r"\[(?P<number>[0-9]+)\]")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Direct:
     """The element's place along an axis, or the block of it that the element lies in."""
 
     axis: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Remainder:
     """The element's place within its block of `size` elements of an axis."""
 
@@ -54,7 +54,7 @@ class Remainder:
         return block_axis(self.axis, self.size)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Table:
     """What a tensor of integers holds for the element."""
 
@@ -68,7 +68,7 @@ class Table:
 Where = Direct | Remainder | Table
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dimension:
     """One dimension of an array that is read: its elements, their distance in elements, where it is read."""
 

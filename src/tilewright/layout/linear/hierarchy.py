@@ -18,11 +18,11 @@ by addition. Checked by tests/layout/linear/test_hierarchy.py against enumeratio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import value
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear.maps import LinearLayout, by_bit, pack, unpack
 
@@ -34,7 +34,7 @@ MOST_PLACES = 1 << 26
 """Places that `coordinates` enumerates; above it raises."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Mode:
     """One digit of a level's index. extent: its values, at least 1; steps: what one step adds to each output."""
 
@@ -42,7 +42,7 @@ class Mode:
     steps: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Level:
     """One named index and its digits, the fastest first; none: one place."""
 
@@ -55,7 +55,7 @@ class Level:
         return prod(mode.extent for mode in self.modes)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hierarchy:
     """A map from the indices of named levels to named outputs.
 

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.span import Span
+from tilewright.base.value import value
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register, Vector
 from tilewright.machine.core.lanes import FULL, WARP_SIZE, Registers, selector
 from tilewright.machine.core.step import FullFunction
@@ -36,7 +37,7 @@ from tilewright.machine.symbolic.addresses import Bases, bases_of_result, joined
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Input:
     """Something that a launch chooses. kind: "number" and "pointer" stand in the parameter block at byte `place`;
     "grid" and "cluster" are the number of clusters along axis `place` and the index of the one that runs; "memory" is
@@ -55,7 +56,7 @@ class Input:
 TAKEN = Input("taken", 0, 4)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Leaf:
     """Bytes `offset_bytes` and following of an input, as a register of type `dtype`; scale, addend: the register
     holds `value * scale + addend` (the index of a CTA in the grid from that of its cluster). loaded_bytes: of a load
@@ -73,7 +74,7 @@ class Leaf:
     origin: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pointer:
     """`base` where the input is not 0, else null."""
 
@@ -95,12 +96,12 @@ class Applied:
     width_bits: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Chosen:
     """The second source in lanes where the first, a predicate, holds; else the third."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Merged:
     """The first source in the lanes of `mask`, the second elsewhere."""
 

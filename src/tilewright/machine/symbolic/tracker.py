@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.value import value
 from tilewright.machine.core.event import Access, WarpActor
 from tilewright.machine.core.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers, indices
 from tilewright.machine.core.state import Warp
@@ -35,7 +36,7 @@ _UNWRITTEN = np.zeros(1, np.uint32)
 Kind = Literal["branch", "guard", "value"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Condition:
     """One decision of a warp. position: of the instruction; cta: its rank; mask: the lanes that decided; node: the
     predicate of a branch or guard, with whether it is negated, or the operand; outcome: what it came to, one element

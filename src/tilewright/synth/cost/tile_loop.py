@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import value
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import Dependence, Role, Task, TaskGraph, Use, well_formed
 from tilewright.synth.schedule.loop_tasks import TENSOR_CORES, Assignment, task_rates
@@ -27,7 +28,7 @@ from tilewright.targets import Target
 _STORE_PATH = "store path"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TileCosts:
     """products_cycles: in which the tensor cores are busy with one tile; epilogue_cycles: of one tile, by whoever
     stores it. accumulators: registers a thread, if one consumer has a whole tile. tiles: of one CTA; turn_cycles: that

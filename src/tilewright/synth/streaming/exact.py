@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from tilewright.base.value import value
 from tilewright.ir.function import Function
 
 PRIMES = (1152921504610699199, 576460752305349599, 288230376152674799, 144115188076337399)
@@ -31,7 +31,7 @@ Residues = tuple[int | None, ...]
 _UNKNOWN: Residues = (None,) * len(PRIMES)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Exact:
     """residues: modulo each prime, None where not known; about: the number as a float, infinite or NaN where it is."""
 

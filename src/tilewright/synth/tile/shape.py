@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import value
 from tilewright.synth.cost.model import Rates, pipeline_cycles
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.operand.scaled_product import fits_registers
@@ -47,7 +47,7 @@ _TRIED: tuple[tuple[int, int, int], ...] = (
 """(rows, columns, consumers) that are ranked unless a tile is asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TileShape:
     """rows, columns: of the accumulator; depth: elements of the contracted axis in a slot; consumers: warpgroups that
     share the rows; swapped: the accumulator holds the transposed product; split: CTAs that share the contracted axis;
@@ -88,7 +88,7 @@ class TileShape:
         return self.cluster != (1, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TileQuestion:
     """What a tile is chosen for.
 
