@@ -91,6 +91,7 @@ CASES: dict[str, tuple[Kernel, dict[str, int], str, dict[str, bool]]] = {
     "e5m2": (attention(tw.f8e5m2, tw.f8e5m2), sizes(70, 136), "f8e5m2", {}),
     "causal-128": (attention(causal=True), sizes(150, 150, 128), "f8e4m3", {"causal": True}),
     "96": (attention(), sizes(65, 129, 96), "f8e4m3", {}),
+    "40": (attention(), sizes(33, 40, 40), "f8e4m3", {}),
     "values-turned": (attention(turned=True), sizes(70, 208), "f8e4m3", {"turned": True}),
     "grouped-scaled": (attention(sharing=4, scaled=True), sizes(3, 200, heads=8), "f8e4m3", {}),
     "one-head-scaled": (attention(sharing=4, scaled=True), sizes(3, 70, heads=4), "f8e4m3", {}),

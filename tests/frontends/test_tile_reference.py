@@ -67,6 +67,28 @@ def test_matmul_is_the_formula(m, n, k, element, seed):
 
 
 @tw.kernel
+def copied(x: tw.Tensor["M"], y: tw.Tensor["M"]):
+    i = tw.grid("M")
+    y[i] = x[i]
+
+
+@pytest.mark.parametrize(
+    ("element", "past"),
+    [
+        (tw.f8e4m3, [448.0, -448.0, 448.0, math.nan, 0.3]),
+        (tw.f8e5m2, [1000.0, -57344.0, math.inf, math.nan, 0.3]),
+        (tw.i8, [127.0, -128.0, 127.0, 0.0, 0.3]),
+        (tw.f16, [1000.0, -math.inf, math.inf, math.nan, 0.3]),
+        (tw.bf16, [1000.0, -1e6, math.inf, math.nan, 0.3]),
+    ],
+)
+def test_numbers_not_rounded_stay_in_the_range_of_their_element(element: tw.Element, past: list[float]) -> None:
+    x = np.array([1000.0, -1e6, math.inf, math.nan, 0.3], np.float32)
+    got = run(copied, {"x": x}, {"y": element}, rounded=False)["y"]
+    np.testing.assert_allclose(got, past, rtol=1e-7)
+
+
+@tw.kernel
 def transposed(a: tw.Tensor["K", "M"], b: tw.Tensor["N", "K"], c: tw.Tensor["N", "M"]):
     i, j = tw.grid("M", "N")
     acc = tw.zeros(i, j)

@@ -20,10 +20,11 @@ _STYLES = {"proven": "green", "proven again": "green", "because": "dim", "warnin
 def show_rows(title: str, rows: Rows) -> None:
     """Rows of (name, words) under a title; a name that repeats is not said again."""
     say(title, "bold")
+    columns = max([_NAME_COLUMNS, *(len(name) + 1 for name, _ in rows)])
     previous = ""
     for name, words in rows:
         shown = "" if name == previous else name
-        console().print(Text.assemble("  ", (f"{shown:<{_NAME_COLUMNS}}", _STYLES.get(name, "cyan")), words))
+        console().print(Text.assemble("  ", (f"{shown:<{columns}}", _STYLES.get(name, "cyan")), words))
         previous = name
 
 

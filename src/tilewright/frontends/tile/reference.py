@@ -104,7 +104,8 @@ def evaluate(
 
     arrays: every input tensor by name, of the program's shape and element; any strides. They say the extents of
     run-time axes. precision: float64 or float32.
-    rounded: give outputs in their tensors' elements; False gives them before the last rounding, for error measures.
+    rounded: give outputs in their tensors' elements; False gives them before the last rounding, for error measures:
+    numbers past an element's range are still what its conversion makes of them.
     held: what outputs hold before, by name; zeros where not given. Elements in no group keep it.
     tile_elements: of the tiles that derived loops visit, by axis; the whole axis where not given.
     Raises TilewrightError if arrays are missing, unknown or of the wrong shape or element, for tiles of no elements,
@@ -468,12 +469,21 @@ class _Evaluator:
         output[where] = value
 
     def stored(self, op: StoreOp) -> Array:
+        element = value_type(op.value).element_kind
         if self.rounded:
-            element = value_type(op.value).element_kind
             return converted(self.values[op.value], element, DTYPES[element])
         owner = op.value.owner
         behind = owner.operand if isinstance(owner, CastOp) else op.value
-        return self.values[behind].astype(self.precision)
+        return _in_range(self.values[behind].astype(self.precision), element)
+
+
+def _in_range(values: Array, element: Element) -> Array:
+    """`values` as they are where `element` reaches; past it what a conversion makes of them, which no rounding does."""
+    if not element.is_float and element is not Element.S8:
+        return values
+    limits = cast("Any", ml_dtypes.finfo if element.is_float else ml_dtypes.iinfo)(DTYPES[element])
+    reached = (values >= float(limits.min)) & (values <= float(limits.max))
+    return np.where(reached, values, converted(values, element, DTYPES[element]).astype(values.dtype))
 
 
 def converted(values: Array, element: Element, dtype: np.dtype[Any]) -> Array:

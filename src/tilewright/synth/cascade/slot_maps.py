@@ -103,7 +103,17 @@ def _least_bytes(brought: Sequence[tile.LoadOp]) -> int:
 
 def whole_columns(program: tile.ProgramOp, axis: str, target: Target) -> int:
     """Columns of a tile that has all of an axis."""
-    unit = target.limit("tcgen05.n_step_128_rows" if slot_sums(program, target) else "product.columns_step")
+    across = [
+        each.brought
+        for each in products_of(program)
+        if inner_axis(each.brought) == axis != each.op.axis.data
+        and read_type(each.brought.tensor).element_kind.bytes == 1
+        and not needed_inner(program, each.brought, target)
+    ]
+    if slot_sums(program, target):
+        unit = target.limit("tcgen05.n_step_128_rows")
+    else:
+        unit = target.limit("tcgen05.n_step_transposed_bytes" if across else "product.columns_step")
     return -(-program.extents[axis] // unit) * unit
 
 
