@@ -17,6 +17,7 @@ import importlib
 import itertools
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -78,22 +79,33 @@ class RowForm:
         )  # fmt: skip
 
 
-def forms() -> list[RowForm]:
-    """Every form that is timed: what the compiler chooses, and what the model holds for nearly as quick."""
+def cases() -> list[tuple[str, int, int]]:
+    """Program, rows and length of each."""
+    return [(name, _ELEMENTS // each, each) for name, lengths in _LENGTHS.items() for each in lengths] + [*_FEW]
+
+
+def case_of(words: str) -> tuple[str, int, int]:
+    """PROGRAM:ROWSxLENGTH."""
+    name, _, shape = words.partition(":")
+    rows, _, length = shape.partition("x")
+    return name, int(rows), int(length)
+
+
+def forms(asked: Sequence[tuple[str, int, int]], near: float) -> list[RowForm]:
+    """Every form that is timed: what the compiler chooses, and what takes at most `near` times the least predicted."""
     hopper, wanted = target("sm_90a"), Wanted()
     times = times_of(hopper)
-    cases = [(name, _ELEMENTS // length, length) for name, lengths in _LENGTHS.items() for length in lengths]
     found: list[RowForm] = []
-    for name, rows, length in (*cases, *_FEW):
+    for name, rows, length in asked:
         kernel = getattr(importlib.import_module("examples.rows"), name)
         elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
         program = the_program(trace(kernel, {"M": rows, "N": length}, elements))
         work, known = candidates(program, shared_rows(program, wanted), hopper, wanted)
         cycles = [row_cycles(times, work, form, hopper) for _, form in known]
         case = RowForm(name, rows, length)
-        near = [row for (row, _), each in zip(known, cycles, strict=True) if each <= _NEAR * min(cycles)]
+        quick = [row for (row, _), each in zip(known, cycles, strict=True) if each <= near * min(cycles)]
         found.append(case)
-        for row in near:
+        for row in quick:
             at_once = row.together
             found.append(replace(case, threads=row.cta_threads, ctas=row.ctas, kept=bool(row.kept), together=at_once))
     return found
@@ -105,22 +117,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--prepare", action="store_true", help="only compile")
     parser.add_argument("--fit", action="store_true", help="fit the target's rows to the times that are recorded")
     parser.add_argument("--from", dest="records", type=Path, action="append", help="a record to fit to")
+    parser.add_argument(
+        "--case", type=case_of, action="append", metavar="PROGRAM:ROWSxLENGTH", help="instead of the list"
+    )
+    parser.add_argument("--near", type=float, default=_NEAR, help="up to how many times the least time, by the model")
     parser.add_argument("--jobs", type=int, default=2, help="compiling processes")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--results", type=Path, default=Path("bench/results"))
     given = parser.parse_args(arguments)
-    if given.prepare:
-        print(f"{prepare(forms(), given.kernels, given.jobs)} compiled")
-        return 0
     if given.fit:
         files = given.records or [given.results / "row-forms.json"]
         return fit([row for file in files for row in json.loads(file.read_text("utf-8"))["rows"]])
+    timed = forms(given.case or cases(), given.near)
+    if given.prepare:
+        print(f"{prepare(timed, given.kernels, given.jobs)} compiled")
+        return 0
     import torch
 
     found: list[dict[str, Any]] = []
-    for (program, rows, length), same in itertools.groupby(
-        forms(), lambda each: (each.program, each.rows, each.length)
-    ):
+    for (program, rows, length), same in itertools.groupby(timed, lambda each: (each.program, each.rows, each.length)):
         found.append(_measured(torch, program, rows, length, list(same), given))
     print(f"written to {write('row-forms', found, given.results, module='bench.probes.row_forms')}")
     return 0

@@ -1,9 +1,10 @@
 """How long do walks of attention take in each form that `synth.cascade` chooses among?
 
 A form is how many consumers share a tile, how many CTAs a multiprocessor, how many keys an iteration takes, and whether
-consumers issue one after the other. Forms of one program and shape are timed in one run, beside cuDNN; the largest
-difference from its results is kept. `pipeline.order_least_percent` and `order_most_percent` of the target rest on
-these times.
+consumers issue one after the other; of the chosen one, whether factors of 1 are passed over, and whether the threads of
+a row add up their parts of its sum behind the walk. Forms of one program and shape are timed in one run, beside cuDNN;
+the largest difference from its results is kept. `pipeline.order_least_percent`, `order_most_percent`,
+`skipped_products_least` and `late_sums_columns_most` of the target rest on these times.
 
     python -m bench.probes.walk_forms --prepare --kernels out/forms     # compile ahead; needs no GPU
     python -m bench.probes.walk_forms --kernels out/forms
@@ -17,7 +18,7 @@ import argparse
 import itertools
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from bench import case_suite
@@ -44,6 +45,8 @@ class WalkForm:
     resident: int = 0
     width: int = 0
     ordered: bool | None = None
+    skips_ones: bool | None = None
+    late_sums: bool | None = None
 
     @property
     def name(self) -> str:
@@ -52,7 +55,10 @@ class WalkForm:
     @property
     def form(self) -> str:
         if not self.consumers:
-            return "chosen"
+            asked = {"factors of 1 passed over": self.skips_ones, "sums late": self.late_sums}
+            return ", ".join(
+                ["chosen", *(f"{'' if on else 'no '}{what}" for what, on in asked.items() if on is not None)]
+            )
         order = {None: "", True: ", ordered", False: ", unordered"}[self.ordered]
         return f"{self.consumers} consumers x {self.resident} CTAs, {self.width} keys{order}"
 
@@ -67,7 +73,7 @@ class WalkForm:
     def wanted(self) -> Wanted:
         """The compiler's choices that make the form."""
         if not self.consumers:
-            return Wanted()
+            return Wanted(skips_ones=self.skips_ones, late_sums=self.late_sums)
         return Wanted(consumers=self.consumers, resident=self.resident, depth=self.width, ordered=self.ordered)
 
 
@@ -84,6 +90,8 @@ def cases() -> list[WalkForm]:
 def forms_of(case: WalkForm) -> Iterator[WalkForm]:
     """What the compiler chooses, and every form of a case."""
     yield case
+    for skips, late in itertools.product((False, True), repeat=2):
+        yield replace(case, skips_ones=skips, late_sums=late)
     for consumers, width in itertools.product((1, 2, 3), _WIDTHS[case.size]):
         orders = (True, False) if consumers > 1 else (None,)
         residents = (1, 2) if consumers == 1 else (1,)

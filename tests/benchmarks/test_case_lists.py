@@ -25,6 +25,8 @@ def test_decode_has_one_sequence_to_64_and_1k_keys_to_128k() -> None:
 def test_walks_are_timed_in_order_and_out_of_it_with_every_number_of_consumers() -> None:
     for case in walk_forms.cases():
         chosen, *others = walk_forms.forms_of(case)
-        found = {(each.consumers, each.ordered) for each in others}
+        found = {(each.consumers, each.ordered) for each in others if each.consumers}
+        apart = {(each.skips_ones, each.late_sums) for each in others if not each.consumers}
+        assert apart == set(product((True, False), repeat=2))
         assert chosen == case and found == {(1, None), *product((2, 3), (True, False))}
         assert len({each.form for each in (chosen, *others)}) == 1 + len(others)

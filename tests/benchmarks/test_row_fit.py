@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from bench.probes.row_forms import forms
+from bench.probes.row_forms import cases, forms
 from bench.row_fit import first_choices, loss, predicted, timed
 
 from tilewright.synth.store.row_time import times_of
@@ -47,6 +47,6 @@ def test_the_values_that_made_the_times_lose_nothing_else():
 
 def test_each_shape_is_timed_as_chosen_and_in_some_forms():
     shapes: dict[tuple[str, int, int], list[bool]] = {}
-    for each in forms():
+    for each in forms(cases(), 1.2):
         shapes.setdefault((each.program, each.rows, each.length), []).append(each.kept is None)
     assert all(chosen[0] and not any(chosen[1:]) and len(chosen) > 1 for chosen in shapes.values())

@@ -261,7 +261,9 @@ class CascadeDecisions:
     it too, and add up through memory (`ir.ac.team`). pair: 1 if the two CTAs of a cluster, side by side along the
     rows, are a pair whose products are issued by the first. added: products whose slices threads
     add up in float32, and to what the program adds them to. ordered: 1 if consumers issue an iteration's products
-    one after the other (`ir.ac.issue_order`). steps: rows and columns from one tile to the next, of which
+    one after the other (`ir.ac.issue_order`). skips_ones: 1 if a warp passes over the multiplication of a carried sum
+    where the factors of its rows are all 1; late_sums: 1 if the threads of a row add up their parts of a carried sum of
+    rows behind the walk. steps: rows and columns from one tile to the next, of which
     it stores as many, where what tiles load overlaps; each 0 for as many as a tile has. Each of a tile's units has an
     equal part of such rows, and each CTA that stores some of its columns an equal part of those. loads_ahead: of a
     program that only sums, parameters whose vectors the results need and that are loaded while the first products of a
@@ -325,6 +327,8 @@ class CascadeDecisions:
     split: int = 1
     teams: int = 1
     ordered: int = 0
+    skips_ones: int = 0
+    late_sums: int = 0
     pair: int = 0
     slot_parts: int = 1
     scales_ahead: int = 0

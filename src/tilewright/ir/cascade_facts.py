@@ -323,6 +323,15 @@ def sum_of(op: ContractOp, axes: CascadeAxes) -> tuple[SSAValue | None, SSAValue
     return None, op.result
 
 
+def corrected_sum(op: ContractOp, axes: CascadeAxes) -> SSAValue | None:
+    """What a product is added to, where that is a sum times a number of each row, as where an extreme is followed."""
+    other, _ = sum_of(op, axes)
+    owner = None if other is None else bare(other).owner
+    if not isinstance(owner, tile.BinaryOp) or owner.function.data is not Function.MUL:
+        return None
+    return bare(owner.result) if any(axes.kept(bare(each)) <= {axes.row} for each in owner.operands) else None
+
+
 def carried_sum(program: tile.ProgramOp, product: Product, axes: CascadeAxes) -> int | None:
     """Which value of its walk a product is added to, where that begins at 0 and nothing else is done with it while the
     axis is walked; None of any other product."""

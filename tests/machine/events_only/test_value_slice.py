@@ -101,6 +101,17 @@ def test_what_is_only_stored_is_not_computed() -> None:
     assert [type(event).__name__ for event in events] == ["Access", "Access", "Exit"]
 
 
+def test_what_a_warp_passes_over_decides_no_more_than_that_computes() -> None:
+    """Arithmetic alone, for a whole warp by a vote; a branch of lanes may leave some of them behind."""
+    passes = "setp.eq.u32 %p1, %r2, 6; {} @%p2 bra OUT; add.u32 %r2, %r2, 1; OUT:"
+    votes = module(DATA.format(passes.format("vote.sync.all.pred %p2, %p1, -1;"), "%r2"), parameters=POINTER)
+    events, dropped = without_values(votes, np.arange(5, 9, dtype=np.uint32), "out")
+    assert dropped.regions == {"out"} and [type(event).__name__ for event in events] == ["Access", "Access", "Exit"]
+    by_lanes = module(DATA.format(passes.format("mov.pred %p2, %p1;"), "%r2"), parameters=POINTER)
+    with pytest.raises(ValueNeeded):
+        without_values(by_lanes, np.arange(5, 9, dtype=np.uint32), "out")
+
+
 def test_constants_are_stored() -> None:
     out = np.arange(5, 9, dtype=np.uint32)
     _, dropped = without_values(module(DATA.format("", "77"), parameters=POINTER), out)
@@ -113,6 +124,9 @@ DECIDES = (
     "and.b32 %r3, %r2, 4; cvt.u64.u32 %rd2, %r3; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 3;",
     "mov.u32 %r3, %r2; setp.eq.u32 %p1, %r3, 6; @!%p1 ret;",
     "shfl.sync.idx.b32 %r3, %r2, 0, 31, -1; setp.eq.u32 %p1, %r3, 6; @!%p1 bra OUT; OUT:",
+    "setp.eq.u32 %p1, %r2, 6; vote.sync.any.pred %p2, %p1, -1; @%p2 bra OUT; bar.sync 0; OUT:",
+    "mov.u32 %r3, 0; setp.eq.u32 %p1, %r2, 6; vote.sync.all.pred %p2, %p1, -1; @%p2 bra OUT; mov.u32 %r3, 4; OUT:"
+    "cvt.u64.u32 %rd2, %r3; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 3;",
 )
 
 

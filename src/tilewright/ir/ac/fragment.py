@@ -65,12 +65,14 @@ class FragmentMapOp(AcOperation):
     those further ones, as indices, of which it may compute others. The inputs stay as they are. reach: rows and
     columns that there are, where results of two bytes depend on places; beyond them any number will do. deferred: 1
     where the one result, over rows and columns, is stored and nothing else: each number is computed where it is stored,
-    so that few of them live at a time.
+    so that few of them live at a time. skips_ones: 1 where the one result is a product with a number of each row, and
+    a warp is to pass over rows whose numbers are all 1.
     """
 
     name = "ac.fragment.map"
     reach = opt_prop_def(ArrayAttr[IntAttr])
     deferred = opt_prop_def(IntAttr)
+    skips_ones = opt_prop_def(IntAttr)
     ARGUMENT: ClassVar[Attribute] = ac.ScalarType()
     ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("x",)
     inputs = var_operand_def(FragmentType | ac.AccumulatorType)
@@ -88,11 +90,12 @@ class FragmentMapOp(AcOperation):
 @irdl_op_definition
 class FragmentFoldOp(AcOperation):
     """Each row of a float32 fragment over "mn", folded by a function of `ir.function.REDUCERS` in an order of its own:
-    a fragment over "m"."""
+    a fragment over "m". late: 1 where threads are to keep their parts of a sum as long as a loop only carries it on."""
 
     name = "ac.fragment.fold"
     LEAD: ClassVar[tuple[str, ...]] = ("function",)
     function = prop_def(StringAttr)
+    late = opt_prop_def(IntAttr)
     fragment = operand_def(FragmentType)
     result = result_def(FragmentType)
 

@@ -38,6 +38,7 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     Product,
+    corrected_sum,
     first_alike,
     is_of_slots,
     products_of,
@@ -557,7 +558,8 @@ class Consumer:
         kind = held.type
         assert isinstance(kind, ac.FragmentType)
         folded = ac.FragmentType(kind.m, kind.n, StringAttr("m"), kind.element)
-        properties = {"function": StringAttr(function.value)}
+        properties: dict[str, Attribute] = {"function": StringAttr(function.value)}
+        properties |= {"late": IntAttr(1)} if self.d.late_sums and function is Function.ADD else {}
         return self.build.value(FragmentFoldOp.create(operands=[held], properties=properties, result_types=[folded]))
 
     def is_partial(self) -> bool:
@@ -624,6 +626,10 @@ class Consumer:
     def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
         """What the product is added to by the tensor core, and what the sum is."""
         return (None, op.result) if self.is_added(op) else sum_of(op, self.axes)
+
+    def is_corrected(self, value: SSAValue) -> bool:
+        """Whether a value is a sum times a number of each row, to which a product is added."""
+        return any(corrected_sum(each.op, self.axes) is bare(value) for each in self.products.values())
 
     def is_added(self, op: ContractOp) -> bool:
         """Whether threads add what the tensor core sums of a product."""
@@ -723,7 +729,8 @@ class Consumer:
             operands=[*inputs.values(), *places],
             properties=segments
             | ({"reach": int_array(reach)} if packed else {})
-            | ({"deferred": IntAttr(1)} if deferred else {}),
+            | ({"deferred": IntAttr(1)} if deferred else {})
+            | ({"skips_ones": IntAttr(1)} if self.d.skips_ones and self.is_corrected(wanted[0][0]) else {}),
             result_types=[self.kind(kept, element, operand=operand) for _, element, _ in wanted],
             regions=[Region(body)],
         )

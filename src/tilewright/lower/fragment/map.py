@@ -7,7 +7,8 @@ that is only multiplied goes to A's registers at once (`held_operand`).
 A selection by a condition that holds everywhere in the unit's tile (`tile_bounds`), as a mask's does in most tiles, is
 passed over: the chosen numbers stand in the result's registers, and a branch that all threads take leads past what
 selects among them. Of two 16-bit numbers in a register that are chosen or 0, those that are not are cleared: what they
-are computed of need not be kept.
+are computed of need not be kept. Where numbers of rows scale a result (`skips_ones`), a warp passes over the rows whose
+numbers are all 1: of the two rows that each of its threads has in a block, the first of all, and the second of all.
 Checked by: tests/lower/fragment/test_registers.py and tests/lower/fragment/test_map.py.
 """
 
@@ -20,6 +21,7 @@ from functools import partial
 from xdsl.ir import OpResult, SSAValue
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import FragmentMapOp, region_axes
 from tilewright.ir.function import Function
 from tilewright.ir.tile.repeats import in_order
@@ -39,6 +41,7 @@ from tilewright.lower.fragment.register_operand import keep_until_here, operand_
 from tilewright.lower.fragment.shared_columns import share_columns
 from tilewright.lower.fragment.tile_bounds import Linear, conjuncts, emit_all_hold, inequalities, is_exact_within
 from tilewright.lower.points.elementwise import affine_index, divided
+from tilewright.lower.ptx.emit import float_bits
 from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
 from tilewright.lower.ptx.places import (
     OPERAND_AXES,
@@ -57,6 +60,9 @@ from tilewright.lower.ptx.scalar_region import lower_scalar_op
 _BLOCK_ROWS, _WARPS = 64, 4
 _LEAST_COLUMNS = 8
 """Of which a thread has a value of each of its rows."""
+_ROWS_OF_THREAD = (0, 2)
+"""Of a 64-row block, a thread's first value of each of its two rows."""
+_ONE = 0x3F800000
 
 
 @dataclass(slots=True)
@@ -161,6 +167,11 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
     for registers, result, is_held in zip(found, op.outputs, held, strict=True):
         if is_held and not is_kept_by_waits(result):
             keep_until_here(lowering, [each for block in registers for each in block])
+    scaled = _scaled(region, op) if is_set(op.skips_ones) else None
+    if scaled is not None:
+        found[0] = _scaled_rows(region, *scaled)
+        lowering.places[op.outputs[0]] = FragmentPlace(tuple(map(tuple, found[0])), kinds[0].n.data, "mn", "f32")
+        return
     passed_over = _passed_over(region, op)
     if passed_over is None:
         _write(region, kinds, end.values, found)
@@ -207,6 +218,38 @@ def _passed_over(region: _Region, op: FragmentMapOp) -> tuple[SSAValue, str] | N
     row, column = (lowering.index(each) for each in op.places[:2])
     common = partial(region.register, block=0, number=0)
     return chosen, emit_all_hold(lowering.text, conditions, (row, column), common)
+
+
+def _scaled(region: _Region, op: FragmentMapOp) -> tuple[SSAValue, SSAValue, ac.FragmentType] | None:
+    """Of a map that multiplies by numbers of rows: what is multiplied, by what, and what the result is."""
+    end, kind = op.body.block.last_op, _kind(op.outputs[0])
+    assert isinstance(end, ac.YieldOp)
+    value, *others = end.values
+    product = value.owner
+    if others or not isinstance(product, ac.ScalarOp) or product.function.data != Function.MUL.value:
+        return None
+    scaled, factor = sorted(product.inputs, key=lambda each: "n" not in region.axes[each])
+    axes = (kind.axes.data, region.axes[scaled], region.axes[factor])
+    return (scaled, factor, kind) if axes == ("mn", "mn", "m") and not _is_packed(kind) else None
+
+
+def _scaled_rows(region: _Region, scaled: SSAValue, factor: SSAValue, kind: ac.FragmentType) -> list[list[str]]:
+    """Numbers times those of their rows, by 64-row block. As they are they move to registers of their own, and are
+    multiplied there, but for rows that are passed over."""
+    text, found = region.lowering.text, list[list[str]]()
+    for block in range(kind.m.data // _BLOCK_ROWS):
+        numbers = [region.register(scaled, block, number) for number in range(_width(kind))]
+        registers = [text.into("f32", "mov.f32", number) for number in numbers]
+        for first in _ROWS_OF_THREAD:
+            by, label = region.register(factor, block, first), text.label("ones")
+            one = text.into("pred", "setp.eq.f32", by, float_bits(_ONE))
+            text.emit("bra", label, guard=text.into("pred", "vote.sync.all.pred", one, -1))
+            for number, register in enumerate(registers):
+                if row_of(number, block) == row_of(first, block):
+                    text.emit("mul.rn.f32", register, register, by)
+            text.place(label)
+        found.append(registers)
+    return found
 
 
 def _cleared_by(op: FragmentMapOp) -> tuple[Linear, ...] | None:

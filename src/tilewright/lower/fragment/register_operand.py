@@ -213,8 +213,9 @@ def keep_until_here(lowering: Lowering, registers: Sequence[str]) -> None:
     text, label = lowering.text, lowering.text.label("kept")
     text.emit("bra", label, guard=keeps_old_values(lowering))
     for first in range(0, len(registers), _REGISTERS):
-        words = "{" + ", ".join(registers[first : first + _REGISTERS]) + "}"
-        text.emit("st.shared.v4.b32", f"[{lowering.shared_base}+{_REGISTER_BYTES * first}]", words)
+        words = registers[first : first + _REGISTERS]
+        place = f"[{lowering.shared_base}+{_REGISTER_BYTES * first}]"
+        text.emit(f"st.shared.v{len(words)}.b32", place, "{" + ", ".join(words) + "}")
     text.place(label)
 
 

@@ -6,12 +6,14 @@ each step of 16 columns (PTX ISA, wgmma: register fragments of A and D).
 
 Maps stand in `fragment.map`. A fold goes over a thread's own numbers of a row first, then twice through the quad of
 threads that share the row. Both partners of an exchange fold the same two numbers, so that all four have the same bits.
+Of a sum that a loop carries in parts (`late_fold`), the quad's exchange stands behind the loop.
 Checked by: tests/lower/fragment/test_registers.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -26,12 +28,15 @@ from tilewright.ir.ac.fragment import (
     FragmentReadOp,
     taken_over,
 )
+from tilewright.ir.function import Function
 from tilewright.lower.fragment.carried_sum import carried_start
 from tilewright.lower.fragment.epilogue import parts_of
+from tilewright.lower.fragment.late_fold import carried_in_parts, is_finished_late
 from tilewright.lower.fragment.map import lower_map
 from tilewright.lower.fragment.narrow_operand import exchanged
 from tilewright.lower.fragment.register_operand import (
     issue_from_registers,
+    keep_until_here,
     meet_after_reading,
     read_matrices,
 )
@@ -102,20 +107,43 @@ def _full(lowering: Lowering, op: FragmentFullOp) -> None:
 
 
 def _fold(lowering: Lowering, op: FragmentFoldOp) -> None:
-    fragment, function, text = _place(lowering, op.fragment), op.function.data, lowering.text
+    fragment, function = _place(lowering, op.fragment), op.function.data
     blocks: list[tuple[str, ...]] = []
     for registers in fragment.blocks:
         rows: list[str] = []
         for upper in (0, 1):
-            own = [register for number, register in enumerate(registers) if (number >> 1) & 1 == upper]
-            chains = [_folded(lowering, function, own[chain::_CHAINS]) for chain in range(min(_CHAINS, len(own)))]
-            row = _folded(lowering, function, chains)
-            for distance in _QUAD:
-                theirs = text.into("f32", "shfl.sync.bfly.b32", row, distance, _LAST_LANE, -1)
-                row = emit_scalar(text, function, (row, theirs))
-            rows.append(row)
+            numbers = [register for number, register in enumerate(registers) if (number >> 1) & 1 == upper]
+            count = min(_CHAINS, len(numbers))
+            chains = [_folded(lowering, function, numbers[chain::_CHAINS]) for chain in range(count)]
+            rows.append(_folded(lowering, function, chains))
         blocks.append(tuple(rows))
-    lowering.places[op.result] = FragmentPlace(tuple(blocks), fragment.columns, "m", fragment.element)
+    own = FragmentPlace(tuple(blocks), fragment.columns, "m", fragment.element)
+    if not is_finished_late(op):
+        lowering.places[op.result] = _of_rows(lowering, function, own)
+        return
+    # Else ptxas moves the sum, and what is summed, behind what comes next.
+    keep_until_here(lowering, [row for rows in own.blocks for row in rows])
+    lowering.places[op.result] = own
+
+
+def add_parts(lowering: Lowering, loop: ac.LoopOp) -> None:
+    """Behind a loop: of the sums that it carries in parts, the rows' own."""
+    for at in carried_in_parts(loop):
+        result = loop.outputs[at]
+        lowering.places[result] = _of_rows(lowering, Function.ADD.value, _place(lowering, result))
+
+
+def _of_rows(lowering: Lowering, function: str, own: FragmentPlace) -> FragmentPlace:
+    """What the four threads of each row have of it, folded."""
+    text = lowering.text
+
+    def of_row(row: str) -> str:
+        for distance in _QUAD:
+            theirs = text.into("f32", "shfl.sync.bfly.b32", row, distance, _LAST_LANE, -1)
+            row = emit_scalar(text, function, (row, theirs))
+        return row
+
+    return replace(own, blocks=tuple(tuple(map(of_row, rows)) for rows in own.blocks))
 
 
 def _folded(lowering: Lowering, function: str, registers: Iterable[str]) -> str:

@@ -64,7 +64,7 @@ from tilewright.lower.fragment.epilogue import (
 from tilewright.lower.fragment.group_rows import lower_rows_store, lower_store_through
 from tilewright.lower.fragment.promotion import lower_promotion, used_once
 from tilewright.lower.fragment.register_operand import keep_read_registers, lower_register_operand
-from tilewright.lower.fragment.registers import lower_fragment
+from tilewright.lower.fragment.registers import add_parts, lower_fragment
 from tilewright.lower.fragment.shared_columns import load_shared_columns
 from tilewright.lower.points.array_part import lower_part
 from tilewright.lower.points.elementwise import divided, lower_elementwise
@@ -542,6 +542,7 @@ def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     text.place(end)
     for result, place in zip(op.outputs, _lower_copies(lowering, block, index, heads, left), strict=True):
         lowering.places[result] = place
+    add_parts(lowering, op)
 
 
 def _lower_copies(lowering: Lowering, block: Block, index: str, heads: list[Place], copies: int) -> list[Place]:

@@ -60,7 +60,8 @@ def decode(decoder: Decoder) -> Program:
         moves.append(decoder.moved)
     if decoder.dropped is not None:
         kinds: list[Kind] = [kind_of(each) for each in instructions]
-        without = drop_values(steps, instructions, kinds, moves, frozenset(decoder.accumulators), decoder.zeros)
+        accumulators = frozenset(decoder.accumulators)
+        without = drop_values(steps, instructions, kinds, moves, decoder.labels, accumulators, decoder.zeros)
         decoder.mathematics = without is None
         steps = steps if without is None else without
         if decoder.dropped.joins and without is not None:

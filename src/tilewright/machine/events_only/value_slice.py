@@ -13,20 +13,23 @@ run. Kernels with instructions that are not in the list below (`_KNOWN`), atomic
 What is read from tensor memory counts as the tensor core's result, so that what is written there decides nothing
 either; products of tensor memory are carried out, on whatever stands there.
 
-What a shuffle hands on decides where its result does; it is carried out all the same, since it may fault.
+What a shuffle or a vote hands on decides where its result does; it is carried out all the same, since it may fault.
+A branch of a whole warp, by a vote, ahead over arithmetic alone decides what that writes, and no event: what it asks
+decides only where one of those registers does.
 
-Not handled: shuffles whose lanes are in registers, votes and matches (what they read counts as deciding). Checked by:
+Not handled: shuffles and votes whose lanes are in registers, matches (what they read counts as deciding). Checked by:
 tests/machine/events_only/test_value_slice.py, which compares the events with those of full runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from tilewright.frontends.ptx.ast import Instruction, Register, Vector
+from tilewright.frontends.ptx.ast import Instruction, Register, Symbol, Vector
 from tilewright.machine.core.lanes import UNINITIALISED, Lanes, Registers, poison
 from tilewright.machine.core.step import Plain, Step, guarded
 from tilewright.machine.events_only.dropped_values import MovedValues
+from tilewright.machine.protocol.lanes_together import needs_all_threads
 from tilewright.machine.protocol.slice_operands import Kind
 
 _KNOWN = frozenset({
@@ -48,16 +51,18 @@ _KNOWN = frozenset({
 
 def drop_values(
     steps: Sequence[Step], instructions: Sequence[Instruction], kinds: Sequence[Kind],
-    moves: Sequence[MovedValues | None], accumulators: frozenset[int], zeros: Callable[[int], Lanes],
+    moves: Sequence[MovedValues | None], labels: Mapping[str, int], accumulators: frozenset[int],
+    zeros: Callable[[int], Lanes],
 ) -> list[Step] | None:  # fmt: skip
     """The steps without values that decide nothing; None where all values are kept: there is an instruction that is not
     understood, or the tensor core's results decide. kinds: of each instruction; moves: of each step, if it is such a
-    load or store; accumulators: slots that tensor cores write; zeros: what a dropped register holds, by slot."""
+    load or store; labels: which instruction each stands before; accumulators: slots that tensor cores write; zeros:
+    what a dropped register holds, by slot."""
     for row, kind in dict(zip([each.row for each in instructions], kinds, strict=True)).items():
         understood = kind in ("compute", "collective", "control", "hint") or row in _KNOWN
         if not understood or row == "call":
             return None
-    deciding = _deciding(steps, instructions, kinds, moves)
+    deciding = _deciding(steps, instructions, kinds, moves, labels)
     if not deciding.isdisjoint(accumulators):
         return None
     for moved in moves:
@@ -74,7 +79,18 @@ def drop_values(
 
 def _hands_on(instruction: Instruction) -> bool:
     """Whether an instruction's result depends on nothing but one register of each lane, by constant lanes."""
-    return instruction.row == "shfl.sync" and not any(isinstance(each, Register) for each in instruction.operands[2:])
+    of_lanes = instruction.row in ("shfl.sync", "vote.sync")
+    return of_lanes and not any(isinstance(each, Register) for each in instruction.operands[2:])
+
+
+def _passed_over(instructions: Sequence[Instruction], kinds: Sequence[Kind], labels: Mapping[str, int], at: int) -> int:
+    """Where a branch leads, if that is ahead, over arithmetic alone; where it stands, if not."""
+    branch = instructions[at]
+    target = branch.operands[0] if branch.row == "bra" and branch.guard is not None else None
+    end = labels.get(target.name, at) if isinstance(target, Symbol) else at
+    passed = range(at + 1, end)
+    is_arithmetic = all(kinds[each] == "compute" and not needs_all_threads(instructions[each]) for each in passed)
+    return end if is_arithmetic and end > at else at
 
 
 def _deciding(
@@ -82,12 +98,25 @@ def _deciding(
     instructions: Sequence[Instruction],
     kinds: Sequence[Kind],
     moves: Sequence[MovedValues | None],
+    labels: Mapping[str, int],
 ) -> frozenset[int]:
     """Slots of registers that decide something: those that any step reads which is not dropped if only its results are,
     and what these are computed from."""
     makers: dict[int, list[frozenset[int]]] = {}  # by register, what its writers read
     waiting: list[int] = []
-    for step, instruction, kind, moved in zip(steps, instructions, kinds, moves, strict=True):
+    voted = {
+        slot for step, each in zip(steps, instructions, strict=True) if each.row == "vote.sync" for slot in step.writes
+    }
+    voted -= {
+        slot for step, each in zip(steps, instructions, strict=True) if each.row != "vote.sync" for slot in step.writes
+    }
+    for at, (step, instruction, kind, moved) in enumerate(zip(steps, instructions, kinds, moves, strict=True)):
+        end = _passed_over(instructions, kinds, labels, at) if step.guard in voted else at
+        for passed in steps[at + 1 : end]:
+            for slot in passed.writes:
+                makers.setdefault(slot, []).append(frozenset({step.guard}))
+        if end > at:
+            continue
         if step.guard >= 0:
             waiting.append(step.guard)
         if (kind == "compute" and isinstance(step.body, Plain)) or _hands_on(instruction):

@@ -100,7 +100,7 @@ from tilewright.synth.cascade.tensor_factors import factor_words, loads_of_facto
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.unmapped_slots import with_room
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
-from tilewright.synth.cascade.walk_iteration import order_pays
+from tilewright.synth.cascade.walk_iteration import adds_late, order_pays, skips_ones
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.cascade.walk_time import (
     consumers_percent,
@@ -481,6 +481,8 @@ def _decided(
         issued=choice.issued, issued_columns=placement.slot_columns, factor_columns=placement.factor_columns,
         handed=int(order.handed),
     )  # fmt: skip
+    late, skipping = adds_late(found, target, wanted), skips_ones(program, axes, found, target, wanted)
+    found = replace(found, late_sums=int(late), skips_ones=int(skipping))
     if not (found.ordered and found.late) or wanted.ordered or order_pays(program, axes, found, target):
         return found
     return replace(found, ordered=0)

@@ -6,6 +6,14 @@ arithmetic and the others'. Issued in order, they run one consumer's after anoth
 for which its arithmetic waits, is served by halves. That gains where the products of all other consumers take about as
 long as what one computes: of shorter ones the tensor core has time enough, and for longer ones all of them wait.
 
+A sum that follows an extreme is multiplied in every iteration, between the product that adds to it and the next one,
+which waits for that. Of n + 1 tiles any may hold a row's largest number; so the last one does so once in n + 1 times,
+and else the row's factor is 1. A warp asks whether eight rows' factors are all 1, and passes over their multiplications
+then: in a long walk over most, which pays where a thread has many of them.
+
+A sum of a row that is only carried on need not be added up through the row's threads in each iteration
+(`lower.fragment.late_fold`). That exchange takes the same time in narrow tiles as in wide ones.
+
 Not handled: what slots wait for (`synth.cut.time`). Checked by: tests/synth/cascade/test_walk_iteration.py,
 tests/synth/cut/test_time.py; what consumers gain, by `python -m bench.probes.walk_forms`.
 """
@@ -15,17 +23,23 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import CascadeAxes, loads_of_walk, products_of
+from tilewright.ir.cascade_facts import CascadeAxes, corrected_sum, loads_of_walk, products_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import loads, loops
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import value_type
+from tilewright.synth.cascade.walk_time import walked_lengths
 from tilewright.synth.cost.roofline import ARITHMETIC_PER_CYCLE, SPECIAL
 from tilewright.synth.cost.time_model import multiply_cycles
 from tilewright.synth.operand.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
+_COLUMNS_OF_REGISTER = 2
+"""Of 64 rows, that a warpgroup's threads hold in a register each."""
+_ROWS_ASKED = 8
+"""Rows of a warp whose factors are asked for together: of a thread's two, one each."""
 _READ_INSTRUCTIONS = 2
 """For each number of a sum that threads read from tensor memory in every iteration, and add."""
 
@@ -39,6 +53,25 @@ def order_pays(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, 
         if not least <= percent <= most:
             return False
     return True
+
+
+def skips_ones(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target, wanted: Wanted) -> bool:
+    """Whether warps pass over corrections of carried sums where all their rows' factors are 1."""
+    sums = [value for each in products_of(program) if (value := corrected_sum(each.op, axes)) is not None]
+    if wanted.skips_ones is not None or not sums or target.supports("tensor_memory"):
+        return bool(wanted.skips_ones and sums)
+    registers = sum(d.columns_along(axes.column_of(axes.kept(value))) // _COLUMNS_OF_REGISTER for value in sums)
+    lengths = walked_lengths(program, d)
+    unchanged = sum((n / (n + 1)) ** _ROWS_ASKED for length in lengths for n in range(1, length))
+    return registers * unchanged >= target.limit("pipeline.skipped_products_least") * sum(lengths)
+
+
+def adds_late(d: CascadeDecisions, target: Target, wanted: Wanted) -> bool:
+    """Whether the threads of a row add up their parts of a carried sum behind the walk."""
+    if wanted.late_sums is not None:
+        return wanted.late_sums
+    narrow = d.tile_streamed <= target.limit("pipeline.late_sums_columns_most")
+    return narrow and not target.supports("tensor_memory")
 
 
 def iteration_cycles(

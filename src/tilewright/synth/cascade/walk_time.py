@@ -17,7 +17,7 @@ cycle, for N / 2 cycles."""
 def walk_cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> int:
     """Of the walks of all tiles of rows, in the time of one element: what an iteration takes besides its elements
     counts, and what tiles have too much."""
-    return sum(_lengths(program, d)) * iteration_cost(d, target)
+    return sum(walked_lengths(program, d)) * iteration_cost(d, target)
 
 
 def iteration_cost(d: CascadeDecisions, target: Target) -> int:
@@ -49,11 +49,11 @@ def consumers_percent(d: CascadeDecisions, target: Target) -> int:
 
 def walked_share(program: tile.ProgramOp, d: CascadeDecisions) -> float:
     """Which part of all tiles of the streamed axis is walked."""
-    found = _lengths(program, d)
+    found = walked_lengths(program, d)
     return sum(found) / (len(found) * _tiles_along(program, d, d.streamed))
 
 
-def _lengths(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
+def walked_lengths(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
     """How many tiles of the streamed axis each tile of rows walks."""
     rows, most = (_tiles_along(program, d, axis) for axis in (d.row, d.streamed))
     parts = [walked_part(each.begin, each.end, most, row) for each in d.walked for row in range(rows)]

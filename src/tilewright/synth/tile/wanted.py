@@ -32,6 +32,8 @@ class Wanted:
     teams: clusters that share the contracted axis of a tile and add up through memory.
     stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
     ordered: whether consumers of walks that compute between products may issue them one after the other.
+    skips_ones: whether warps pass over corrections of a walk's sums where all factors are 1; late_sums: whether the
+    threads of a row add up their parts of a carried sum behind the walk.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
     row_threads: of a CTA that takes a row, where programs fold rows; row_ctas: of a cluster that shares a row;
     row_kept: whether rows wait in shared memory; row_together: rows that a unit takes at once.
@@ -67,6 +69,8 @@ class Wanted:
     stream_k: bool | None = None
     teams: int | None = None
     ordered: bool | None = None
+    skips_ones: bool | None = None
+    late_sums: bool | None = None
     cut: bool | None = None
     row_threads: int | None = None
     row_ctas: int | None = None
