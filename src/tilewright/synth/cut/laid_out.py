@@ -9,8 +9,8 @@ laid out in the order of the axes that it is read over, by a program that loads 
 places of the array, so that an axis of blocks is one of elements to it; elements that no arithmetic takes, as factors
 of blocks, are copied as bytes.
 
-Not handled, and None: arrays that are stored to, displaced by blocks, or gathered by them or in several ways; inner axes
-whose extents only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
+Not handled, and None: arrays that are stored to, displaced by blocks, or gathered by them or in several ways; inner
+axes whose extents only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
 tests/synth/cut/test_laid_out.py.
 """
 
