@@ -1,12 +1,15 @@
 """What `make test` leaves to `make test-full`: most cases of large families, and examples that nobody drew before.
 
 A family of costly cases is marked `sample(n)`; where fewer are chosen than there are, they are chosen the same way each
-time. Hypothesis draws the same examples on every run of `make test`: a change must not fail for an example that an
-earlier run happened not to draw; looking for new ones is the long run's job.
+time. Of modules that hold many programs, or many attacks, of one kind, every second case runs (`_HALVED`). Hypothesis
+draws the same examples on every run of `make test`, half as many as in the long run: a change must not fail for an
+example that an earlier run happened not to draw; looking for new ones is the long run's job.
 """
 
 import gc
 import os
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,14 +17,19 @@ from hypothesis import settings
 gc.set_threshold(10_000, 10, 10)
 """Garbage is looked for seldom, as in the commands (`tilewright.base.collector`)."""
 
-settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+_HALVED = tuple(Path(__file__).parent / name for name in ("coverage_attacks", "end_to_end"))
+_FEW = 3
+"""Cases of a module that all run."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test marked `sample(n)`, n cases spread evenly over all run in `make test`; the others are marked `full`."""
+    """Of a test marked `sample(n)`, n cases spread evenly over all run in `make test`; the others are marked `full`. So
+    is every second of what is then left of a module in `_HALVED`."""
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample") is not None:
@@ -31,9 +39,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         assert marker is not None
         (count,) = marker.args
         kept = {len(cases) * place // count for place in range(count)}
-        for place, case in enumerate(cases):
-            if place not in kept:
-                case.add_marker(pytest.mark.full)
+        _leave_out(case for place, case in enumerate(cases) if place not in kept)
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        if item.path.parent in _HALVED and item.get_closest_marker("full") is None:
+            modules.setdefault(item.path, []).append(item)
+    for cases in modules.values():
+        _leave_out(cases[1::2] if len(cases) > _FEW else ())
+
+
+def _leave_out(cases: Iterable[pytest.Item]) -> None:
+    for case in cases:
+        case.add_marker(pytest.mark.full)
 
 
 def pytest_collection_finish() -> None:
