@@ -9,6 +9,7 @@ import argparse
 import sys
 from importlib import import_module
 
+from tilewright.base.error import TilewrightError
 from tilewright.base.extra import MissingExtra
 
 _BENCHES = {
@@ -83,7 +84,11 @@ def main() -> int:
         command = commands.add_parser(name, help=(module.__doc__ or "").splitlines()[0].replace("%", "%%"))
         module.add_arguments(command)
     arguments = parser.parse_args()
-    return int(import_module(f"bench.{_BENCHES[arguments.name]}").run(arguments))
+    try:
+        return int(import_module(f"bench.{_BENCHES[arguments.name]}").run(arguments))
+    except TilewrightError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     listed = tomllib.loads(_LIST.read_text("utf-8"))
+    asked = () if arguments.list else (("--nvcc", arguments.nvcc), ("--python", arguments.python))
+    for option, program in asked:
+        if shutil.which(program) is None:
+            raise TilewrightError(f"no program {program}", remedy=f"name one by {option}; bench/fresh.py says which")
     for name, (url, commit) in listed["repositories"].items():
         check_out(arguments.checkouts / name, url, commit)
     todo = [

@@ -1,6 +1,7 @@
 """The list of fresh kernels: what is drawn follows from the seed, commits are checked, entries are whole."""
 
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -52,3 +53,12 @@ def test_every_entry_of_the_list_names_a_repository_and_what_is_compiled() -> No
         if "program" in entry:
             assert (Path(__file__).parents[1] / "corpus" / "fresh" / entry["program"]).is_file()
     assert all(len(commit) == 40 for _, commit in _LIST["repositories"].values())
+
+
+def test_a_compiler_that_is_missing_is_one_message(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench", "fresh", str(tmp_path), str(tmp_path), "--nvcc", "no-such-nvcc"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == 2 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: no program no-such-nvcc") and "--nvcc" in line
+    assert not any(tmp_path.iterdir()), "nothing is cloned before"
