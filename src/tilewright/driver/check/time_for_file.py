@@ -16,6 +16,10 @@ from dataclasses import field
 
 from tilewright.base.value import dataclass
 
+_EARLY_SECONDS = 0.05
+"""The alarm counts processor time by ticks of the system's clock, a hundredth of a second at most, and may ring a few
+before its time."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeForFile:
@@ -32,8 +36,9 @@ class TimeForFile:
         return max(0.0, self.file_seconds - (time.process_time() - self.begin))
 
     def over(self) -> bool:
-        """Is the file's time over?"""
-        return self.left() == 0.0
+        """Is the file's time over, but for what the alarm may ring too early?"""
+        left = self.left()
+        return left is not None and left < _EARLY_SECONDS
 
     def for_kernel(self) -> tuple[float | None, str]:
         """Seconds that the next kernel may take, None for no limit, and the reason to give where it is stopped."""

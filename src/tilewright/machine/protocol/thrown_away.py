@@ -59,7 +59,8 @@ def thrown_away(text: Text) -> frozenset[Span]:
 
 
 def undecided(text: Text, load: Span) -> bool:
-    """Whether what a load brings comes to an effect through selects alone, which may take something else instead."""
+    """Whether what a load brings comes to an effect through selects alone, which may take something else instead. Of
+    what is no load, as a product that adds to columns, nothing is open."""
     instructions = text.flow.instructions
     brought = {
         name
@@ -67,6 +68,8 @@ def undecided(text: Text, load: Span) -> bool:
         if each.row == _LOAD and each.span == load
         for name in registers_of(each.operands[0])
     }
+    if not brought:
+        return False
     size = 0
     while size < len(brought):
         size = len(brought)
