@@ -21,7 +21,7 @@ settings.register_profile("fixed", derandomize=True, deadline=None, max_examples
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-_HALVED = tuple(Path(__file__).parent / name for name in ("coverage_attacks", "end_to_end"))
+_HALVED = {Path(__file__).parent / name for name in ("coverage_attacks", "driver/reproof", "end_to_end", "lower")}
 _FEW = 3
 """Cases of a module that all run."""
 
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         _leave_out(case for place, case in enumerate(cases) if place not in kept)
     modules: dict[Path, list[pytest.Item]] = {}
     for item in items:
-        if item.path.parent in _HALVED and item.get_closest_marker("full") is None:
+        if not _HALVED.isdisjoint(item.path.parents) and item.get_closest_marker("full") is None:
             modules.setdefault(item.path, []).append(item)
     for cases in modules.values():
         _leave_out(cases[1::2] if len(cases) > _FEW else ())
