@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[Kernel, Mapping[str, int], Wanted, str]] = {
     "rows of several products": (
         cascade_programs.matmul_softmax, {"M": 100, "K": 72, "N": 40}, Wanted(), "tcgen05.mma",
     ),
-    "rows that wait in shared memory": (row_programs.softmax, {"M": 5, "N": 40000}, Wanted(), "cp.async"),
+    "rows that wait in shared memory": (row_programs.softmax, {"M": 5, "N": 40000}, Wanted(row_kept=True), "cp.async"),
 }  # fmt: skip
 
 
