@@ -84,7 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.write is not None:
         old: str = arguments.write.read_text("utf-8") if arguments.write.exists() else ""
         budget = "" if arguments.seconds == BUDGET_SECONDS else f" --seconds {arguments.seconds:g}"
-        arguments.write.write_text(page(tables, sources_of(folder), old, budget), "utf-8")
+        there = {row.family for rows in tables.values() for row in rows}
+        sources = {family: found for family, found in sources_of(folder).items() if family in there}
+        arguments.write.write_text(page(tables, sources, old, budget), "utf-8")
         print(f"written to {arguments.write}")
     return 0
 
