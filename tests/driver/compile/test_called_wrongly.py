@@ -39,7 +39,8 @@ def test_numbers_and_elements_of_numpy() -> None:
     wanted = tw.compile(elementwise, M=8, N=8, dtype="f16").bundle.plan
     arguments: Any = {"M": np.int64(8), "N": np.int32(8), "dtype": np.dtype("float16")}
     assert tw.compile(elementwise, **arguments).bundle.plan == wanted
-    assert tw.compile(elementwise, M=8, N=8, dtype={"x": np.float16, "y": "float16", "z": "f16"}).bundle.plan == wanted  # pyright: ignore[reportArgumentType]
+    by_parameter: Any = {"x": np.float16, "y": "float16", "z": "f16"}
+    assert tw.compile(elementwise, M=8, N=8, dtype=by_parameter).bundle.plan == wanted
 
 
 def test_wishes_about_a_product_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
