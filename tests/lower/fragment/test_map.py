@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import ml_dtypes
@@ -160,6 +161,21 @@ def test_what_is_not_chosen_is_cleared_out_of_packed_numbers(name: str, element:
     assert "and.b32" in selected and ".f32" not in selected  # nothing is computed once more
     found = run_text(ptx, shape, inputs, tmp_path)
     wanted = np.where(chosen(condition, place), 2 * inputs["a"].astype(np.float32), 0).astype(DTYPES[element])
+    np.testing.assert_array_equal(found["y"], wanted.astype(np.float64))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "float32" not in name])
+def test_numbers_are_selected_by_bits_where_float32_has_all_places(name: str, tmp_path: Path) -> None:
+    condition, place, is_asked = CASES[name]
+    shape = Shape(rows=ROWS)
+    inputs = inputs_of(shape)
+    text = masked("y_values", "Y", condition, place, other=-math.inf, reach=4096)
+    ptx = lowered(kernel_text(shape, RELEASE + text + NO_ROWS))
+    if is_asked:
+        selected = ptx.split("bra everywhere", 1)[1].split("everywhere", 1)[0]
+        assert "setp.ne.u32" in selected and "setp.le.f32" not in selected and "cvt.rn.f32" not in selected
+    found = run_text(ptx, shape, inputs, tmp_path)
+    wanted = np.where(chosen(condition, place), 2 * inputs["a"].astype(np.float32), -math.inf)
     np.testing.assert_array_equal(found["y"], wanted.astype(np.float64))
 
 

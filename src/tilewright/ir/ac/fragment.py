@@ -63,7 +63,7 @@ class FragmentMapOp(AcOperation):
     may not change along a row (`region_axes`). places: nothing, or the row and column of the unit's first place, and
     then any further indices; the region takes, after the inputs' elements, the row and column of its own place and
     those further ones, as indices, of which it may compute others. The inputs stay as they are. reach: rows and
-    columns that there are, where results of two bytes depend on places; beyond them any number will do. deferred: 1
+    columns that there are, where results depend on places; beyond them any number will do. deferred: 1
     where the one result, over rows and columns, is stored and nothing else: each number is computed where it is stored,
     so that few of them live at a time. skips_ones: 1 where the one result is a product with a number of each row, and
     a warp is to pass over rows whose numbers are all 1.

@@ -723,12 +723,11 @@ class Consumer:
             results.append(value_inside(inner, value, leaves, inside, bound))
         inner.add(ac.YieldOp.create(operands=results))
         segments = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(places)])}
-        packed = positions and columns and all(element.bytes == 2 for _, element, _ in wanted)
-        reach = [self.program.extents[axis] for axis in (self.axes.row, columns)] if packed else []
+        reach = [self.program.extents[axis] for axis in (self.axes.row, columns)] if positions and columns else []
         op = FragmentMapOp.create(
             operands=[*inputs.values(), *places],
             properties=segments
-            | ({"reach": int_array(reach)} if packed else {})
+            | ({"reach": int_array(reach)} if reach else {})
             | ({"deferred": IntAttr(1)} if deferred else {})
             | ({"skips_ones": IntAttr(1)} if self.d.skips_ones and self.is_corrected(wanted[0][0]) else {}),
             result_types=[self.kind(kept, element, operand=operand) for _, element, _ in wanted],

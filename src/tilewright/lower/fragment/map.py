@@ -6,8 +6,9 @@ that is only multiplied goes to A's registers at once (`held_operand`).
 
 A selection by a condition that holds everywhere in the unit's tile (`tile_bounds`), as a mask's does in most tiles, is
 passed over: the chosen numbers stand in the result's registers, and a branch that all threads take leads past what
-selects among them. Of two 16-bit numbers in a register that are chosen or 0, those that are not are cleared: what they
-are computed of need not be kept. Where numbers of rows scale a result (`skips_ones`), a warp passes over the rows whose
+selects among them. Behind the branch bits say which are chosen (`selected_columns`), where float32 has all places; of
+two 16-bit numbers in a register that are chosen or 0, those that are not are cleared: what they are computed of need
+not be kept. Where numbers of rows scale a result (`skips_ones`), a warp passes over the rows whose
 numbers are all 1: of the two rows that each of its threads has in a block, the first of all, and the second of all.
 Checked by: tests/lower/fragment/test_registers.py and tests/lower/fragment/test_map.py.
 """
@@ -38,6 +39,7 @@ from tilewright.lower.fragment.epilogue import (
 )
 from tilewright.lower.fragment.held_operand import held_bank, is_kept_by_waits
 from tilewright.lower.fragment.register_operand import keep_until_here, operand_registers
+from tilewright.lower.fragment.selected_columns import are_ranges, selected_columns
 from tilewright.lower.fragment.shared_columns import share_columns
 from tilewright.lower.fragment.tile_bounds import Linear, conjuncts, emit_all_hold, inequalities, is_exact_within
 from tilewright.lower.points.elementwise import affine_index, divided
@@ -63,6 +65,7 @@ _LEAST_COLUMNS = 8
 _ROWS_OF_THREAD = (0, 2)
 """Of a 64-row block, a thread's first value of each of its two rows."""
 _ONE = 0x3F800000
+_WORD_BITS = 32
 
 
 @dataclass(slots=True)
@@ -186,9 +189,11 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
             region.stands_in(chosen, found[0])
         label = lowering.text.label("everywhere")
         lowering.text.emit("bra", label, guard=everywhere)
-        forms = _cleared_by(op) if _is_packed(kinds[0]) else None
-        if forms is not None:
+        forms = _exact_forms(op) or ()
+        if forms and _is_packed(kinds[0]) and _is_else_zero(op):
             _clear_halves(region, op, forms, found[0])
+        elif forms and not _is_packed(kinds[0]) and are_ranges(forms):
+            _select(region, op, forms, found[0])
         else:
             _write(region, kinds, end.values, found)
         lowering.text.place(label)
@@ -252,24 +257,34 @@ def _scaled_rows(region: _Region, scaled: SSAValue, factor: SSAValue, kind: ac.F
     return found
 
 
-def _cleared_by(op: FragmentMapOp) -> tuple[Linear, ...] | None:
-    """Of a map that chooses a value or 0: forms that are at least 0 where the value is chosen; None where what else it
-    chooses is not 0, or places may be too far for them."""
+def _selection(op: FragmentMapOp) -> ac.ScalarOp:
+    """What a map that selects ends with."""
     end = op.body.block.last_op
     assert isinstance(end, ac.YieldOp)
     selection = end.values[0].owner
     assert isinstance(selection, ac.ScalarOp)
-    condition, _, other = selection.inputs
-    is_zero = isinstance(other.owner, ac.ConstantOp) and other.owner.bits.data == 0
-    if not is_zero or op.reach is None or not is_exact_within(integers(op.reach)):
+    return selection
+
+
+def _is_else_zero(op: FragmentMapOp) -> bool:
+    """Whether a map selects a value or 0."""
+    _, _, other = _selection(op).inputs
+    return isinstance(other.owner, ac.ConstantOp) and other.owner.bits.data == 0
+
+
+def _exact_forms(op: FragmentMapOp) -> tuple[Linear, ...] | None:
+    """Of a map that selects: forms that are at least 0 where the value is chosen; None where what decides is something
+    else besides, or places may be too far for them."""
+    if op.reach is None or not is_exact_within(integers(op.reach)):
         return None
+    condition, _, _ = _selection(op).inputs
     found = conjuncts(condition, op.body.block.args[len(op.inputs) :][:2])
     forms = tuple(each for each in found or () if isinstance(each, Linear))
     return forms if found is not None and len(forms) == len(found) else None
 
 
-def _clear_halves(region: _Region, op: FragmentMapOp, forms: Sequence[Linear], found: Sequence[Sequence[str]]) -> None:
-    """Leave of each pair of 16-bit numbers those at whose place all forms are at least 0. found: by block of rows."""
+def _totals(region: _Region, op: FragmentMapOp, forms: Sequence[Linear]) -> list[str]:
+    """The forms at a thread's first place."""
     text, arguments = region.lowering.text, op.body.block.args[len(op.inputs) :]
     first: list[str] = []
     for argument in arguments[:2]:
@@ -282,6 +297,28 @@ def _clear_halves(region: _Region, op: FragmentMapOp, forms: Sequence[Linear], f
         for factor, register in ((form.row, first[0]), (form.column, first[1])):
             total = text.into("b32", "mad.lo.s32", register, factor, total) if factor else total
         totals.append(total)
+    return totals
+
+
+def _select(region: _Region, op: FragmentMapOp, forms: Sequence[Linear], found: Sequence[Sequence[str]]) -> None:
+    """Leave of numbers those at whose place all forms are at least 0, and put the other value in place of the rest.
+    found: by block of rows."""
+    text, totals, kind = region.lowering.text, _totals(region, op, forms), _kind(op.outputs[0])
+    _, _, other = _selection(op).inputs
+    for block, registers in enumerate(found):
+        for first in _ROWS_OF_THREAD:
+            here = [number for number in range(len(registers)) if row_of(number, block) == row_of(first, block)]
+            words = selected_columns(text, forms, totals, row_of(first, block), len(here))
+            for at, number in enumerate(here):
+                bit = text.into("b32", "and.b32", words[at // _WORD_BITS], 1 << at % _WORD_BITS)
+                holds = text.into("pred", "setp.ne.u32", bit, 0)
+                instead = emit_round(text, kind.element.data, region.register(other, block, number))
+                text.emit("selp.f32", registers[number], registers[number], instead, holds)
+
+
+def _clear_halves(region: _Region, op: FragmentMapOp, forms: Sequence[Linear], found: Sequence[Sequence[str]]) -> None:
+    """Leave of each pair of 16-bit numbers those at whose place all forms are at least 0. found: by block of rows."""
+    text, totals = region.lowering.text, _totals(region, op, forms)
     for block, registers in enumerate(found):
         for at, register in enumerate(registers):
             halves: list[str] = []
