@@ -227,8 +227,16 @@ def test_tiles_taken_together_are_proven_and_counted_by_what_a_cta_takes() -> No
     assert [keys.fills.at(claims.range.symbols(cta)) for cta in range(5)] == wanted
 
 
-def two_of_three(module: ModuleOp) -> None:
-    taken_together(module, 2)
+def test_two_of_three_matrices_are_taken_together_and_then_the_third() -> None:
+    module = taken_together(kernel(), 2)
+    few_ctas(module)
+    assert isinstance(verify(module, HOPPER), Proven)
+    (claims,) = protocol_claims(module, HOPPER)
+    assert claims.range is not None and claims.range.lengths == (*(6 - at // 2 for at in range(12)), *range(6, 0, -1))
+
+
+def four_of_three(module: ModuleOp) -> None:
+    taken_together(module, 4)
 
 
 def none_together(module: ModuleOp) -> None:
@@ -265,7 +273,7 @@ def together_on_too_many_ctas(module: ModuleOp) -> None:
 @pytest.mark.parametrize(
     "edit",
     [
-        two_of_three, none_together, fewer_than_none, together_behind_others, together_in_a_cluster,
+        four_of_three, none_together, fewer_than_none, together_behind_others, together_in_a_cluster,
         together_in_one_role, fewer_together_in_one_role, together_on_too_many_ctas,
     ],
     ids=lambda edit: edit.__name__,

@@ -50,18 +50,18 @@ def test_only_powers_of_two_are_sides_of_squares():
 
 
 @settings(max_examples=60)
-@given(st.integers(1, 12), st.integers(1, 6), st.integers(1, 5), st.booleans(), st.integers(1, 20))
-def test_ctas_take_every_tile_of_every_matrix_once(tiles, together, groups, alternates, ctas):
-    matrices = together * groups
-    numbers = [taken(cta, ctas, tiles * matrices, together if alternates else None) for cta in range(ctas)]
-    places = [matrix_of(number, tiles, together if alternates else None) for own in numbers for number in own]
+@given(st.integers(1, 12), st.integers(1, 6), st.integers(1, 20), st.booleans(), st.integers(1, 20))
+def test_ctas_take_every_tile_of_every_matrix_once(tiles, several, matrices, alternates, ctas):
+    together = min(several, matrices) if alternates else None
+    numbers = [taken(cta, ctas, tiles * matrices, together) for cta in range(ctas)]
+    places = [matrix_of(number, tiles, together, matrices) for own in numbers for number in own]
     assert sorted(places) == [(matrix, tile) for matrix in range(matrices) for tile in range(tiles)]
 
 
 def test_rounds_alternate_and_begin_with_last_tiles():
     assert [taken(cta, 3, 8, 2) for cta in range(3)] == [[0, 5, 6], [1, 4, 7], [2, 3]]
     assert [taken(cta, 3, 8, None) for cta in range(3)] == [[0, 3, 6], [1, 4, 7], [2, 5]]
-    assert [matrix_of(number, 3, 2) for number in range(8)] == [
-        (0, 2), (1, 2), (0, 1), (1, 1), (0, 0), (1, 0), (2, 2), (3, 2),
-    ]  # fmt: skip
-    assert [matrix_of(number, 3, None) for number in range(4)] == [(0, 0), (0, 1), (0, 2), (1, 0)]
+    first = [(0, 2), (1, 2), (0, 1), (1, 1), (0, 0), (1, 0)]
+    assert [matrix_of(number, 3, 2, 4) for number in range(8)] == [*first, (2, 2), (3, 2)]
+    assert [matrix_of(number, 3, 2, 3) for number in range(9)] == [*first, (2, 2), (2, 1), (2, 0)]
+    assert [matrix_of(number, 3, None, 2) for number in range(4)] == [(0, 0), (0, 1), (0, 2), (1, 0)]

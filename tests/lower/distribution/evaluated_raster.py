@@ -28,6 +28,10 @@ def evaluated(text: Text, results: tuple[str, str], passed: Mapping[str, int]) -
                 result = min(given)
             case "mul.lo.u32":
                 result = given[0] * given[1]
+            case "div.u32":
+                result = given[0] // given[1]
+            case "rem.u32":
+                result = given[0] % given[1]
             case "mul.hi.u32":
                 result = given[0] * given[1] >> 32
             case "mad.lo.u32":

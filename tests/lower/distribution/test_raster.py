@@ -9,8 +9,13 @@ from tests.lower.distribution.evaluated_raster import _MASK, evaluated
 from tests.lower.lowered_programs import gemm
 
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir.tile.order import TILE_ORDERS, TileOrder, place_in_order
-from tilewright.lower.distribution.raster import raster, raster_quantities
+from tilewright.ir.tile.order import TILE_ORDERS, TileOrder, matrix_of, place_in_order
+from tilewright.lower.distribution.raster import (
+    of_matrices_together,
+    raster,
+    raster_quantities,
+    together_quantities,
+)
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.run_time import last_height, reciprocal
 
@@ -90,3 +95,19 @@ def test_the_text_divides_by_no_register() -> None:
     divisions = [item for item in kernel.body if getattr(item, "row", "") in ("div", "rem")]
     assert not divisions
     assert any(getattr(item, "row", "") == "mul" for item in kernel.body)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "together", "matrices"), [(1, 1, 1), (4, 3, 10), (8, 44, 100), (5, 4, 8), (3, 7, 7), (2, 6, 7)]
+)
+def test_tiles_of_matrices_taken_together(tiles: int, together: int, matrices: int) -> None:
+    """Whole groups of matrices, and a last one of fewer."""
+    for tile in range(tiles * matrices):
+        text = Text()
+        number = text.into("b32", "mov.u32", tile)
+        registers = of_matrices_together(text, number, tiles, together, matrices)
+        assert evaluated(text, registers, {}) == matrix_of(tile, tiles, together, matrices)
+        depends = {str(each) for each in together_quantities(tiles, together, matrices)}
+        written = {word for line in text.lines[1:] for word in line.strip(" \t;").replace(",", "").split()[1:]}
+        fixed = {"1", str(together), str(tiles - 1)}
+        assert {word for word in written if word.isdigit()} <= depends | fixed

@@ -252,8 +252,7 @@ def _check_tile_orders(op: ac.KernelOp, operations: Operations, findings: Findin
             findings.doubt(f"{most} tiles, more than are counted in 32 bits", tiles)
         together = tiles.matrices_together if isinstance(tiles, ac.TilesOp) else None
         if together is not None:
-            whole = together >= 1 and tiles.matrices % together == 0
-            if not (whole and ranges and alone) or tiles.first:
+            if not (1 <= together <= tiles.matrices and ranges and alone) or tiles.first:
                 findings.doubt(f"tiles of {together} of {tiles.matrices} matrices together", tiles)
             elif most + 2 * prod(most_each(op.grid, op)) > 1 << 32:
                 findings.doubt("tiles together on so many CTAs that a number passes what 32 bits hold", tiles)

@@ -168,6 +168,6 @@ def range_claim(kernel: Kernel) -> RangeClaim | None:
         lengths[place_in_order(number, *tiles, loop.raster_group.data, order)[0]] for number in range(prod(tiles))
     ]
     together, ctas = loop.matrices_together, prod(most_each(kernel.op.grid, kernel.op))
-    numbers = range(prod(tiles) * loop.matrices)
-    by_number = tuple(of_matrix[matrix_of(number, prod(tiles), together)[1]] for number in numbers)
+    numbers, matrices = range(prod(tiles) * loop.matrices), loop.matrices
+    by_number = tuple(of_matrix[matrix_of(number, prod(tiles), together, matrices)[1]] for number in numbers)
     return RangeClaim(op.symbol.data, loop.symbol.data, by_number, ctas, together)

@@ -29,7 +29,7 @@ from tilewright.ir.tile.facts import loads, parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.lower.cascade.place import tile_counts, tiles_walked
-from tilewright.lower.distribution.raster import raster_quantities
+from tilewright.lower.distribution.raster import raster_quantities, together_quantities
 from tilewright.lower.distribution.turns import skip_quantities
 
 SQUARES_MOST = 4
@@ -229,7 +229,8 @@ def cascade_decisions(
     )
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices * d.split
-    together = math.gcd(d.together, matrices) if d.together else 0
+    # Of several matrices not all are taken together, so that a group of fewer comes last.
+    together = min(d.together, max(1, matrices - 1))
     # Of run-time tiles the launch says how many CTAs there are, of groups memory how many tiles.
     most = min((CTAS_OF_TEAMS if d.teams > 1 else ctas) * d.cluster_ctas, d.ctas)
     ctas, cut = most if program.run_time or grouping else min(most, tiles), d.cut
@@ -294,7 +295,8 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     for each in d.slots if d.turns else ():
         found += skip_quantities(most, each.slots)
     if d.together:
-        found += [d.together, d.together * rows * columns, rows * columns - 1, 2 * d.ctas]
+        found += [d.together, rows * columns - 1, 2 * d.ctas]
+        found += together_quantities(rows * columns, d.together, matrices)
     for each in d.walked:
         found += [line.offset % (1 << 32) for line in (each.begin, each.end)]
     found += [-(-program.extents[axis] // d.slice_depth) for axis in d.sliced]

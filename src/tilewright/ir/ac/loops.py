@@ -74,8 +74,8 @@ class TilesOp(_OrderedTiles):
     tiles_m and tiles_n count tiles of one CTA, rounded up to the cluster's shape. Region arguments: m and n tile
     indices, then the carried values. batch: of so many matrices along each of some axes the tiles, one matrix after the
     other; the matrix's index along each follows the tile's two. first_tile: of the order, before which tiles are
-    another loop's (0 where absent). together: of so many matrices, of which it divides the number, the tiles are taken
-    together (`ir.tile.order`), by single CTAs. handed: 1 if the hardware hands tiles out (`ac.handed`): the grid has a
+    another loop's (0 where absent). together: of so many matrices the tiles are taken together, of fewer at the end
+    (`ir.tile.order`), by single CTAs. handed: 1 if the hardware hands tiles out (`ac.handed`): the grid has a
     CTA for each tile, CTA c begins with tile c, and goes on with what `ac.work.take` in the body says.
     """
 

@@ -40,13 +40,13 @@ def place_in_order(
     return band * group + m, n
 
 
-def matrix_of(number: int, tiles: int, together: int | None) -> tuple[int, int]:
+def matrix_of(number: int, tiles: int, together: int | None, matrices: int) -> tuple[int, int]:
     """(matrix, tile of it) of a number over all matrices, of so many tiles each. together: how many matrices' tiles are
-    taken together, None for one after the other."""
+    taken together, as long as there are so many, None for one after the other."""
     if together is None:
         return divmod(number, tiles)
     group, within = divmod(number, together * tiles)
-    back, matrix = divmod(within, together)
+    back, matrix = divmod(within, min(together, matrices - group * together))
     return group * together + matrix, tiles - 1 - back
 
 

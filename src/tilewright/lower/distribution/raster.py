@@ -34,6 +34,7 @@ from tilewright.lower.ptx.run_time import (
     TILES_M,
     PassedSizes,
     RasterSizes,
+    reciprocal,
 )
 
 _MASK = (1 << 32) - 1
@@ -85,6 +86,28 @@ def raster(
         n = text.into("b32", "selp.b32", text.into("b32", "add.u32", square, across), n, inside)
         m = text.into("b32", "selp.b32", up, m, inside)
     return text.into("b32", "add.u32", first, m), n
+
+
+def of_matrices_together(text: Text, tile: str, tiles: int, together: int, matrices: int) -> tuple[str, str]:
+    """Registers with the matrix of a tile and its number in it (`ir.tile.order.matrix_of`), where the tiles of so many
+    matrices are taken together. tile: the register with its number over all matrices; tiles: of each."""
+    of_group, whole, rest, *reciprocals = together_quantities(tiles, together, matrices)
+    group, within = text.into("b32", "div.u32", tile, of_group), text.into("b32", "rem.u32", tile, of_group)
+    is_whole = text.into("pred", "setp.lt.u32", group, text.into("b32", "mov.u32", whole))
+    size = text.into("b32", "mov.u32", together)
+    ends = [text.into("b32", "mov.u32", each) for each in (rest, *reciprocals)]
+    width = text.into("b32", "selp.b32", size, ends[0], is_whole)
+    found = _divide(text, within, _Divisor(width, text.into("b32", "selp.b32", ends[1], ends[2], is_whole)))
+    number = text.into("b32", "sub.u32", text.into("b32", "mov.u32", tiles - 1), found.quotient)
+    return text.into("b32", "mad.lo.u32", group, size, found.remainder), number
+
+
+def together_quantities(tiles: int, together: int, matrices: int) -> tuple[int, ...]:
+    """Of matrices whose tiles are taken together: tiles of a group of them, how many whole groups there are, and
+    matrices behind these (1 for none); reciprocals of a group's matrices, and of the rest's."""
+    whole, rest = divmod(matrices, together)
+    rest = rest or 1
+    return together * tiles, whole, rest, number_of(reciprocal(together)), number_of(reciprocal(rest))
 
 
 def _hilbert_point(text: Text, number: str, side: int) -> tuple[str, str]:

@@ -48,7 +48,7 @@ from tilewright.ir.sizes import sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.distribution.group_tiles import close_tile, find_next, open_tile, start_walk
 from tilewright.lower.distribution.issue_order import lower_issue_order
-from tilewright.lower.distribution.raster import order_of, raster
+from tilewright.lower.distribution.raster import of_matrices_together, order_of, raster
 from tilewright.lower.distribution.split_reduction import lower_cluster_reduce, lower_split_part
 from tilewright.lower.distribution.stream_partials import lower_partial_add, lower_partial_store
 from tilewright.lower.distribution.stream_parts import close_parts, open_parts
@@ -438,13 +438,10 @@ def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: s
     matrix stands is the loop's further indices."""
     text = lowering.text
     together = op.matrices_together if isinstance(op, ac.TilesOp) else None
-    matrix = text.into("b32", "div.u32", tile, tiles if together is None else together * int(tiles))
-    number = text.into("b32", "rem.u32", tile, tiles if together is None else together * int(tiles))
-    if together is not None:
-        back = text.into("b32", "div.u32", number, together)
-        factor = text.into("b32", "mov.u32", together)
-        matrix = text.into("b32", "mad.lo.u32", matrix, factor, text.into("b32", "rem.u32", number, together))
-        number = text.into("b32", "sub.u32", text.into("b32", "mov.u32", int(tiles) - 1), back)
+    if together is None:
+        matrix, number = text.into("b32", "div.u32", tile, tiles), text.into("b32", "rem.u32", tile, tiles)
+    else:
+        matrix, number = of_matrices_together(text, tile, int(tiles), together, op.matrices)
     for place in range(len(op.batches) - 1, -1, -1):
         index = matrix
         if place:
