@@ -12,6 +12,7 @@ from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile.order import TILE_ORDERS, TileOrder, matrix_of, place_in_order
 from tilewright.lower.distribution.raster import (
     of_matrices_together,
+    quotient_and_rest,
     raster,
     raster_quantities,
     together_quantities,
@@ -109,5 +110,13 @@ def test_tiles_of_matrices_taken_together(tiles: int, together: int, matrices: i
         assert evaluated(text, registers, {}) == matrix_of(tile, tiles, together, matrices)
         depends = {str(each) for each in together_quantities(tiles, together, matrices)}
         written = {word for line in text.lines[1:] for word in line.strip(" \t;").replace(",", "").split()[1:]}
-        fixed = {"1", str(together), str(tiles - 1)}
+        fixed = {"1", str(tiles - 1)}
         assert {word for word in written if word.isdigit()} <= depends | fixed
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 352, (1 << 16) + 1])
+def test_quotients_by_a_number(divisor: int) -> None:
+    for number in (0, 1, divisor - 1, divisor, 5 * divisor + divisor // 2, 100_003, (1 << 31) - 1):
+        text = Text()
+        found = quotient_and_rest(text, text.into("b32", "mov.u32", number), divisor)
+        assert evaluated(text, found, {}) == divmod(number, divisor)

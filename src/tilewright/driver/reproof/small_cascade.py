@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.base.size import value_of
+from tilewright.base.size import number_of, value_of
 from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, group_tiles, small_rows
 from tilewright.driver.reproof.small_streams import SmallStream, small_stream, stream_quantities
@@ -31,6 +31,7 @@ from tilewright.ir.tile_stream import TileStream
 from tilewright.lower.cascade.place import tile_counts, tiles_walked
 from tilewright.lower.distribution.raster import raster_quantities, together_quantities
 from tilewright.lower.distribution.turns import skip_quantities
+from tilewright.lower.ptx.run_time import reciprocal
 
 SQUARES_MOST = 4
 """Side of the squares of a curve of which the small instance has a whole one."""
@@ -280,6 +281,7 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     found = [
         rows * columns * matrices,
         rows * columns,
+        number_of(reciprocal(rows * columns)),
         d.ctas // d.cluster_ctas,
         *raster_quantities(rows, columns, d.raster_group),
     ]
@@ -295,7 +297,7 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     for each in d.slots if d.turns else ():
         found += skip_quantities(most, each.slots)
     if d.together:
-        found += [d.together, rows * columns - 1, 2 * d.ctas]
+        found += [rows * columns - 1, 2 * d.ctas]
         found += together_quantities(rows * columns, d.together, matrices)
     for each in d.walked:
         found += [line.offset % (1 << 32) for line in (each.begin, each.end)]

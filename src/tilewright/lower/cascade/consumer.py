@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
@@ -65,6 +65,7 @@ from tilewright.lower.cascade.point_values import (
     emit_exponentials,
     follows_of_places,
     numbered_axis,
+    numbers_of_rows,
     position_at,
     value_inside,
 )
@@ -166,18 +167,24 @@ class Consumer:
         for op in self.program.body.block.ops:
             match op:
                 case tile.LoopOp():
-                    self.loop(op)
                     del walks[0]
-                    for load in [load for load in self.held if not any(load in walk for walk in walks)]:
-                        self.release(self.held.pop(load))
+                    later = {load for walk in walks for load in walk}
+                    self.loop(op, later)
+                    self.give_back(later)
                 case tile.StoreOp() if self.place.section.part != "head":
                     store_result(self, op)
                 case _:
                     pass
         end_rooms(self)
 
-    def loop(self, op: tile.LoopOp) -> None:
-        """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
+    def give_back(self, later: Collection[tile.LoadOp]) -> None:
+        """Release the slots that stayed for a walk, but for those that later walks need."""
+        for load in [load for load in self.held if load not in later]:
+            self.release(self.held.pop(load))
+
+    def loop(self, op: tile.LoopOp, later: Collection[tile.LoadOp]) -> None:
+        """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state.
+        later: loads that later walks need."""
         if self.sums is not None:
             sums, cursor = self.sums
             columns = columns_of_sums(self.d, self.axes, slot_sums(self.program, op))
@@ -250,6 +257,13 @@ class Consumer:
                 self.running[output] = Running(item.inflight, readings, computed=True)
             else:
                 self.values[output] = item
+        if self.postponed:
+            # It reads none of them: the next tile's may come meanwhile.
+            self.give_back(later)
+        self.issue_postponed()
+        if self.running and self.memory is None:
+            for value in numbers_of_rows(self.program, op, self.axes, self.values):
+                self.kept(value)
         self.settle()
 
     def of_all_parts(self, output: SSAValue, total: SSAValue) -> SSAValue:

@@ -9,12 +9,13 @@ Checked by: tests/lower/cascade.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.cascade_facts import CascadeAxes
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
@@ -63,6 +64,28 @@ def follows_of_places(value: SSAValue) -> bool:
     """Whether a value is computed of indices and numbers alone."""
     made = in_order(value, lambda each: isinstance(each.owner, _ELEMENTWISE))
     return all(isinstance(each.owner, (*_ELEMENTWISE, tile.PositionOp, tile.ConstantOp, tile.FullOp)) for each in made)
+
+
+def numbers_of_rows(
+    program: tile.ProgramOp, loop: tile.LoopOp, axes: CascadeAxes, known: Container[SSAValue]
+) -> list[SSAValue]:
+    """What results behind a walk take that has a number for each row alone, and follows of what is known when it ends:
+    it may be computed while the walk's last product runs."""
+
+    def is_of_rows(value: SSAValue) -> bool:
+        computed = isinstance(value.owner, tile.UnaryOp | tile.BinaryOp | tile.SelectOp)
+        return computed and axes.kept(value) == frozenset({axes.row})
+
+    def is_known(value: SSAValue) -> bool:
+        made = in_order(value, lambda each: each not in known and isinstance(each.owner, _ELEMENTWISE))
+        return all(
+            each in known or isinstance(each.owner, (*_ELEMENTWISE, tile.ConstantOp, tile.FullOp)) for each in made
+        )
+
+    block = program.body.block
+    behind = list(block.ops)[block.get_operation_index(loop) + 1 :]
+    taken = [bare(each) for op in behind for each in op.operands if not any(map(is_of_rows, op.results))]
+    return [each for each in dict.fromkeys(taken) if is_of_rows(each) and is_known(each)]
 
 
 def emit_exponentials(

@@ -88,26 +88,34 @@ def raster(
     return text.into("b32", "add.u32", first, m), n
 
 
+def quotient_and_rest(text: Text, number: str, divisor: int) -> tuple[str, str]:
+    """Registers with the quotient of an unsigned register by a number, and what is left."""
+    value, by_value = (text.into("b32", "mov.u32", each) for each in (divisor, number_of(reciprocal(divisor))))
+    found = _divide(text, number, _Divisor(value, by_value))
+    return found.quotient, found.remainder
+
+
 def of_matrices_together(text: Text, tile: str, tiles: int, together: int, matrices: int) -> tuple[str, str]:
     """Registers with the matrix of a tile and its number in it (`ir.tile.order.matrix_of`), where the tiles of so many
     matrices are taken together. tile: the register with its number over all matrices; tiles: of each."""
-    of_group, whole, rest, *reciprocals = together_quantities(tiles, together, matrices)
-    group, within = text.into("b32", "div.u32", tile, of_group), text.into("b32", "rem.u32", tile, of_group)
-    is_whole = text.into("pred", "setp.lt.u32", group, text.into("b32", "mov.u32", whole))
-    size = text.into("b32", "mov.u32", together)
-    ends = [text.into("b32", "mov.u32", each) for each in (rest, *reciprocals)]
-    width = text.into("b32", "selp.b32", size, ends[0], is_whole)
-    found = _divide(text, within, _Divisor(width, text.into("b32", "selp.b32", ends[1], ends[2], is_whole)))
+    of_group, by_group, whole, size, by_size, rest, by_rest = (
+        text.into("b32", "mov.u32", each) for each in together_quantities(tiles, together, matrices)
+    )
+    group = _divide(text, tile, _Divisor(of_group, by_group))
+    is_whole = text.into("pred", "setp.lt.u32", group.quotient, whole)
+    width, by_width = (text.into("b32", "selp.b32", *each, is_whole) for each in ((size, rest), (by_size, by_rest)))
+    found = _divide(text, group.remainder, _Divisor(width, by_width))
     number = text.into("b32", "sub.u32", text.into("b32", "mov.u32", tiles - 1), found.quotient)
-    return text.into("b32", "mad.lo.u32", group, size, found.remainder), number
+    return text.into("b32", "mad.lo.u32", group.quotient, size, found.remainder), number
 
 
 def together_quantities(tiles: int, together: int, matrices: int) -> tuple[int, ...]:
-    """Of matrices whose tiles are taken together: tiles of a group of them, how many whole groups there are, and
-    matrices behind these (1 for none); reciprocals of a group's matrices, and of the rest's."""
+    """Of matrices whose tiles are taken together: tiles of a group of them, and their reciprocal; how many whole groups
+    there are; matrices of a group, and of the rest behind these (1 for none), each with its reciprocal."""
     whole, rest = divmod(matrices, together)
-    rest = rest or 1
-    return together * tiles, whole, rest, number_of(reciprocal(together)), number_of(reciprocal(rest))
+    sizes = (together * tiles, together, rest or 1)
+    of_group, size, last = ((each, number_of(reciprocal(each))) for each in sizes)
+    return *of_group, whole, *size, *last
 
 
 def _hilbert_point(text: Text, number: str, side: int) -> tuple[str, str]:

@@ -48,7 +48,7 @@ from tilewright.ir.sizes import sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.distribution.group_tiles import close_tile, find_next, open_tile, start_walk
 from tilewright.lower.distribution.issue_order import lower_issue_order
-from tilewright.lower.distribution.raster import of_matrices_together, order_of, raster
+from tilewright.lower.distribution.raster import of_matrices_together, order_of, quotient_and_rest, raster
 from tilewright.lower.distribution.split_reduction import lower_cluster_reduce, lower_split_part
 from tilewright.lower.distribution.stream_partials import lower_partial_add, lower_partial_store
 from tilewright.lower.distribution.stream_parts import close_parts, open_parts
@@ -415,7 +415,11 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     of_matrix = tile
     if op.batch is not None or op.together is not None:
         of_matrix = _place_in_batch(lowering, op, tile, passed.operand(text, OF_MATRIX, product(tiles)))
-    m, n = raster(text, of_matrix, *tiles, op.raster_group.data, order_of(op), passed)
+    if op.batch is not None and tiles[1] == 1:
+        # Of one column, a number is a row: without so many instructions the first product of a tile begins earlier.
+        m, n = of_matrix, text.into("b32", "mov.u32", 0)
+    else:
+        m, n = raster(text, of_matrix, *tiles, op.raster_group.data, order_of(op), passed)
     lowering.places[block.args[0]] = IndexPlace(_of_cta(text, m, "x", cluster[0]))
     lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
     _lower_block(lowering, block)
@@ -438,10 +442,12 @@ def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: s
     matrix stands is the loop's further indices."""
     text = lowering.text
     together = op.matrices_together if isinstance(op, ac.TilesOp) else None
-    if together is None:
-        matrix, number = text.into("b32", "div.u32", tile, tiles), text.into("b32", "rem.u32", tile, tiles)
-    else:
+    if together is not None:
         matrix, number = of_matrices_together(text, tile, int(tiles), together, op.matrices)
+    elif isinstance(tiles, int):
+        matrix, number = quotient_and_rest(text, tile, tiles)
+    else:
+        matrix, number = text.into("b32", "div.u32", tile, tiles), text.into("b32", "rem.u32", tile, tiles)
     for place in range(len(op.batches) - 1, -1, -1):
         index = matrix
         if place:

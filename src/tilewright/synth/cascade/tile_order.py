@@ -6,8 +6,8 @@ of several places together, the longest first. Places that are taken together ar
 than a share of the L2 cache holds; how many there are need not divide all of them, and the number whose tiles fill
 whole rounds leaves no CTA a long tile at the end. Rounds that alternate in direction balance if each has whole places;
 else each begins a few tiles later than the one before, and shares may differ by half. So grids of somewhat fewer CTAs
-are counted, too, and taken where they save more than they may cost besides. Where the hardware hands tiles out, each CTA
-takes the next one as it is done, and none waits long for the last. Of all these the one with the least longest
+are counted, too, and taken where they save more than they may cost besides. Where the hardware hands tiles out, each
+CTA takes the next one as it is done, and none waits long for the last. Of all these the one with the least longest
 share is taken, of equal ones the simplest.
 
 A tile counts for an iteration more than it has: its first product, its last one and its results stand alone.
