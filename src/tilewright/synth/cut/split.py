@@ -41,8 +41,8 @@ from tilewright.synth.streaming.derive import State, Streaming, Walked, derived
 from tilewright.synth.streaming.emit import emitted
 from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
 
-_LEAST = 256
-"""Elements of a part, at least."""
+_LEAST, _LEAST_WALKED = 256, 128
+"""Elements of a part, at least; of products one tile of a walk, as wide as it may be."""
 _TRIED = 3
 """Numbers of parts."""
 _FEWEST, _MOST = 0.5, 8.0
@@ -50,16 +50,17 @@ _FEWEST, _MOST = 0.5, 8.0
 
 
 def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
-    """The program with its folded axis in parts. wanted: by which every multiprocessor has one, or as many as there can
-    be. Of the numbers that divide the axis those are tried that leave the fewest multiprocessors idle, in twentieths;
-    of equal ones the least."""
+    """The program with its folded axis in parts. wanted: by which every multiprocessor has one. Of the numbers that
+    divide the axis those are tried that leave the fewest multiprocessors idle, in twentieths; of equal ones the
+    least."""
     if loops(program) or grouping(program) is not None or program.run_time:
         return
     axis = _axis(program, read(program)[1])
     if not axis:
         return
     blocks = math.lcm(*(size for op in gathers(program) for size in blocks_along(op.dimensions, axis)))
-    most = min(program.extents[axis] // _LEAST, math.ceil(_MOST * wanted))
+    shortest = _LEAST_WALKED if contractions(program) else _LEAST
+    most = min(program.extents[axis] // shortest, math.ceil(_MOST * wanted))
     least = max(2, math.ceil(_FEWEST * min(wanted, most)))
     dividing = [parts for parts in range(least, most + 1) if program.extents[axis] % (parts * blocks) == 0]
     for parts in sorted(dividing, key=lambda parts: (_idle(parts / wanted), parts))[:_TRIED]:
