@@ -704,9 +704,10 @@ def _slots(
 
     for count in _SLOTS:
         found = tuple(legal_slot(program, axes, load, choice, count, Wanted(), target) for load in brought)
-        own = brings_its_own(program, found, (axes.row, choice.rows), (axes.column, choice.columns), axes.batch)
-        if own and count > _SLOTS[-1] and asks_for_too_much(found, ctas, target):
-            continue
+        if brings_its_own(program, found, (axes.row, choice.rows), (axes.column, choice.columns), axes.batch):
+            found = tuple(each if each.resident else replace(each, read_once=1) for each in found)
+            if count > _SLOTS[-1] and asks_for_too_much(found, ctas, target):
+                continue
         if fit(found):
             # A tile's own while the tile before it is computed, where there is room.
             ahead = tuple(replace(each, slots=_AHEAD) if each.resident else each for each in found)
