@@ -1,8 +1,8 @@
 """Does each tile of a walk bring bytes into its slots that no other tile brings?
 
-Then neighbours gain nothing by asking at the same time, device memory is read at its own rate, and rings need only what
-that takes to be on its way. Beyond that more slots make memory slower: CTAs that run further ahead of
-each other ask for rows further apart. What stays for a tile is not counted.
+Then neighbours gain nothing by asking at the same time, the L2 cache need not keep what passes, and device memory is
+read at its own rate, for which rings need only so much on its way. With more slots memory is slower: CTAs that run
+further ahead of each other ask for rows further apart. What stays for a tile is not counted.
 
 Not handled: tables that name one place twice. Checked by: tests/synth/cascade/test_own_bytes.py.
 """
