@@ -276,7 +276,7 @@ class CascadeDecisions:
     `issued` names by number; then a slot has issued_columns columns, beside the consumers' parts. factor_columns: the
     last of tensor_columns, for factors of blocks. handed: 1 if the hardware hands tiles out (`ir.ac.handed`): the grid
     has a CTA for each tile, `ctas` of which run at once, and answers stand in the last ANSWERS_BYTES of shared
-    memory."""
+    memory. numbers_apart: 1 if the consumers of a walk load numbers by themselves, before their first slot perhaps."""
 
     row: str
     column: str
@@ -344,6 +344,7 @@ class CascadeDecisions:
     issued_columns: int = 0
     factor_columns: int = 0
     handed: int = 0
+    numbers_apart: int = 0
 
     @property
     def sums_alone(self) -> bool:
@@ -418,9 +419,10 @@ class CascadeDecisions:
 
     @property
     def consumers_wait(self) -> bool:
-        """Whether the consumers do so, too, since they load scales, numbers of an operand that is computed, or what
-        results need of a sum in two levels, before the first slot. Others know of the filler's wait by its slots."""
-        before = self.scales_ahead or self.computed or (self.partials and self.loads_ahead)
+        """Whether the consumers do so, too, since they load scales, numbers of an operand that is computed or of a
+        walk, or what results need of a sum in two levels, before the first slot. Others know of the filler's wait by
+        its slots."""
+        before = self.scales_ahead or self.computed or self.numbers_apart or (self.partials and self.loads_ahead)
         return self.filler_waits and bool(before)
 
     @property

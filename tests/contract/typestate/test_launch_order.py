@@ -4,6 +4,7 @@
 from collections.abc import Callable
 
 import pytest
+from examples.fused import variable_lengths
 from tests.lower.lowered_programs import gemm
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
@@ -181,6 +182,18 @@ def test_who_loads_scales_waits_for_himself() -> None:
     assert isinstance(verify(module, HOPPER), Proven)
     filler = next(op for op in role(module, "producer").walk() if isinstance(op, ac.GridWaitOp))
     (own,) = (op for op in waits if op is not filler)
+    own.detach()
+    assert doubts(module)
+
+
+def test_a_walk_whose_consumers_load_numbers_first_waits_for_them_too() -> None:
+    dims = {"B": 1, "H": 2, "Q": 128, "T": 256, "E": 64, "F": 64}
+    source = trace(variable_lengths, dims, elements_of(variable_lengths, "bf16"))
+    decided = walked(source, HOPPER, Wanted())
+    decide(the_program(decided), HOPPER, Wanted())
+    module = lower_program(the_program(decided)).kernels[0].module
+    assert isinstance(verify(module, HOPPER), Proven)
+    (own,) = (op for op in role(module, "consumer").walk() if isinstance(op, ac.GridWaitOp))
     own.detach()
     assert doubts(module)
 

@@ -75,10 +75,10 @@ def test_an_epilogue_waits_for_nothing_where_no_tile_follows(rows: int, first: b
     ("kernel", "dims", "early"),
     [
         (fused.attention, {"B": 1, "H": 2, "Q": 128, "T": 256, "E": 64, "F": 64}, [True]),
-        # Lengths are loaded by the threads that compare with them, before any slot.
-        (fused.variable_lengths, {"B": 1, "H": 2, "Q": 128, "T": 256, "E": 64, "F": 64}, [False]),
+        # Lengths are loaded by the threads that compare with them, before any slot: they wait, too.
+        (fused.variable_lengths, {"B": 1, "H": 2, "Q": 128, "T": 256, "E": 64, "F": 64}, [True]),
         # Parts of the keys, and their sums behind them.
-        (fused.attention, {"B": 1, "H": 32, "Q": 1, "T": 8192, "E": 128, "F": 128}, [False, False]),
+        (fused.attention, {"B": 1, "H": 32, "Q": 1, "T": 8192, "E": 128, "F": 128}, [True, True]),
     ],
 )
 def test_how_a_walk_begins(kernel: Kernel, dims: dict[str, int], early: list[bool]) -> None:
@@ -110,8 +110,9 @@ _ODD_ROWS = {"E": 68, "F": 68}
         # Copies, in one kernel, and a walk.
         (fused.attention, {"B": 1, "H": 8, "Q": 1024, "T": 1024} | _ODD_ROWS, None, [True, True]),
         (fused.attention, {"B": 4, "H": 16, "Q": 2048, "T": 2048} | _ODD_ROWS, None, [True, False]),
-        # Rows that are folded before a product of them.
-        (fused.rms_norm_matmul, {"M": 1024, "N": 1024, "K": 4096}, None, [False, False]),
+        # Rows that are folded before a product of them, of one wave and of several.
+        (fused.rms_norm_matmul, {"M": 1024, "N": 1024, "K": 4096}, None, [True, True]),
+        (fused.rms_norm_matmul, {"M": 8192, "N": 4096, "K": 4096}, None, [True, False]),
     ],
 )
 def test_how_the_kernels_of_a_chain_begin(

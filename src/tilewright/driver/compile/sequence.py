@@ -46,7 +46,13 @@ from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.cut.split import splits
-from tilewright.synth.cut.time import array_bytes, busy_multiprocessors, least_microseconds, microseconds
+from tilewright.synth.cut.time import (
+    array_bytes,
+    busy_multiprocessors,
+    least_microseconds,
+    microseconds,
+    shares_of_work,
+)
 from tilewright.synth.cut.widened_before import widened_before
 from tilewright.synth.decide import decide
 from tilewright.synth.empty_axes import empty_words, without_empty_axes
@@ -451,10 +457,10 @@ def _offered(
     program, idle = the_program(module), one is None
     if one is not None:
         part, most = one.parts[0], target.limit("device.multiprocessors")
-        busy = busy_multiprocessors(the_program(part.module), part.decisions, target)
-        idle = busy < _WORTH * most
+        launched = (the_program(part.module), part.decisions, target)
+        idle = busy_multiprocessors(*launched) < _WORTH * most
         for form in (module, *joined_forms(program)) if idle else ():
-            yield from ((form, cut) for cut in splits(the_program(form), most / busy))
+            yield from ((form, cut) for cut in splits(the_program(form), most / shares_of_work(*launched)))
     elif (cut := apart(program)) is not None:
         yield module, cut
     if cuttable == "in parts":

@@ -65,6 +65,7 @@ from tilewright.synth.cascade.groups import begins_early_in_groups, group_decisi
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.joined_slots import joined_slots
 from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
+from tilewright.synth.cascade.own_bytes import asks_for_too_much, brings_its_own
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
 from tilewright.synth.cascade.pairs import obstacle, pair_columns, refuse_other_clusters
 from tilewright.synth.cascade.past_end import bounded_once
@@ -308,7 +309,8 @@ def _of_sum(
     grouping, prefetch = group_decision(program, axes, slots, vectors), (0, 0)
     scaling = (first_alike(program, load) for each in sums for load in loads_of_scales(each.op))
     # What threads compute an operand of, they load behind a wait of their own.
-    early = int(wanted.programmatic is not False) if computed else _begins_early(program, (*brought, *scaling), wanted)
+    early = int(wanted.programmatic is not False)
+    early = early if computed or _loads_behind(program, (*brought, *scaling)) else 0
     if grouping:
         tiles = tile_count(program, (axes.row, shape.rows), (axes.column, shape.columns), axes.batch)
         early = begins_early_in_groups(wanted, read_once=chosen.read_once)
@@ -368,7 +370,18 @@ def _decided(
     """The decisions for a tile, or what does not fit."""
     leaving = walked_stores(program, axes, choice.unit_rows, choice.streamed, target, wanted)
     room = (shared_columns_bytes(len(shared), choice.streamed) + leaving.bytes) * choice.consumers
-    slots = _slots(program, axes, brought, choice, room, target)
+    rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
+    columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
+    places = math.prod(program.extents[axis] for axis in axes.batch)
+    together = PAIR[0] if choice.pair else 1
+    tiles = (
+        tile_count(program, (axes.row, together * choice.rows), (axes.column, choice.columns), axes.batch) * together
+    )
+    at_once = target.limit("device.multiprocessors")
+    if choice.resident > 1 and tiles <= at_once:
+        return "no more tiles than multiprocessors"
+    ctas = min(tiles, at_once * choice.resident // together * together)
+    slots = _slots(program, axes, brought, choice, room, ctas, target)
     if slots is None:
         return "slots larger than shared memory"
     if choice.sliced and room_bytes(slots):
@@ -412,17 +425,6 @@ def _decided(
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     grouping = group_decision(program, axes, slots, in_vectors)
-    rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
-    columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
-    places = math.prod(program.extents[axis] for axis in axes.batch)
-    together = PAIR[0] if choice.pair else 1
-    tiles = (
-        tile_count(program, (axes.row, together * choice.rows), (axes.column, choice.columns), axes.batch) * together
-    )
-    at_once = target.limit("device.multiprocessors")
-    if choice.resident > 1 and tiles <= at_once:
-        return "no more tiles than multiprocessors"
-    ctas = min(tiles, at_once * choice.resident // together * together)
     words = (
         *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{by_tables(each)}" for each in slots),
     )
@@ -465,7 +467,8 @@ def _decided(
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
     waited = any(each.resident for each in slots) or bool(plan.late)
-    early = _begins_early(program, brought, wanted, sum_slots) if waited else 0
+    early = _begins_early(program, wanted) if waited and not sum_slots else 0
+    numbers = int(bool(_loaded_apart(program, brought)))
     found = CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         SLICE_SPANS * elements_of_span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
@@ -479,7 +482,7 @@ def _decided(
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
         pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1), asserts=int(wanted.asserts and allocated > 0),
         issued=choice.issued, issued_columns=placement.slot_columns, factor_columns=placement.factor_columns,
-        handed=int(order.handed),
+        handed=int(order.handed), numbers_apart=numbers,
     )  # fmt: skip
     late, skipping = adds_late(found, target, wanted), skips_ones(program, axes, found, target, wanted)
     found = replace(found, late_sums=int(late), skips_ones=int(skipping))
@@ -499,14 +502,23 @@ def _passes_slices_again(program: tile.ProgramOp, slots: Sequence[SlotDecision])
     return others and any(each.get(load, 0) > 1 for each in taken for load in cut)
 
 
-def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wanted: Wanted, sum_slots: int = 0) -> int:
-    """1 where the thread that fills slots may wait for the launch before alone: threads load nothing by themselves, but
-    for what is done with a sum of slots, and store only what comes of slots, behind the walks. Of stores on the way,
-    and of what comes of slots through a role that issues, the proof does not follow it."""
-    apart = [load for load in loads(program) if first_alike(program, load) not in brought]
-    alone = not apart or (bool(all_slot_sums(program)) and all(load.parent is program.body.block for load in apart))
+def _begins_early(program: tile.ProgramOp, wanted: Wanted) -> int:
+    """1 where a walk may begin before the launch before it has ended: it stores only what comes of slots, behind the
+    walks. Of stores on the way, and of what comes of slots through a role that issues, the proof does not follow it."""
     behind = all(store.parent is program.body.block for store in stores(program))
-    return int(alone and behind and wanted.programmatic is not False and not sum_slots)
+    return int(behind and wanted.programmatic is not False)
+
+
+def _loaded_apart(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...]) -> list[tile.LoadOp]:
+    """What threads load by themselves."""
+    return [load for load in loads(program) if first_alike(program, load) not in brought]
+
+
+def _loads_behind(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...]) -> bool:
+    """Whether the threads of a program that only sums load nothing by themselves but for what is done with a sum of
+    slots."""
+    apart = _loaded_apart(program, brought)
+    return not apart or (bool(all_slot_sums(program)) and all(load.parent is program.body.block for load in apart))
 
 
 def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: WalkTile, target: Target) -> dict[str, int]:
@@ -675,9 +687,11 @@ def _slots(
     brought: tuple[tile.LoadOp, ...],
     choice: WalkTile,
     room: int,
+    ctas: int,
     target: Target,
 ) -> tuple[SlotDecision, ...] | None:
-    """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
+    """The ring of each load, with as many slots as fit beside `room` bytes, and as device memory is the quicker by;
+    None where two of each do not fit."""
     sum_slots, parts = SUM_SLOTS if slot_sums(program, target) or choice.issued else 0, bool(choice.issued)
 
     most = target.limit("cta.shared_bytes_max")
@@ -690,6 +704,10 @@ def _slots(
 
     for count in _SLOTS:
         found = tuple(legal_slot(program, axes, load, choice, count, Wanted(), target) for load in brought)
+        if brings_its_own(program, found, (axes.row, choice.rows), (axes.column, choice.columns), axes.batch):
+            found = tuple(each if each.resident else replace(each, read_once=1) for each in found)
+            if count > _SLOTS[-1] and asks_for_too_much(found, ctas, target):
+                continue
         if fit(found):
             # A tile's own while the tile before it is computed, where there is room.
             ahead = tuple(replace(each, slots=_AHEAD) if each.resident else each for each in found)

@@ -41,8 +41,8 @@ from tilewright.synth.streaming.derive import State, Streaming, Walked, derived
 from tilewright.synth.streaming.emit import emitted
 from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
 
-_LEAST = 256
-"""Elements of a part, at least."""
+_LEAST, _LEAST_WALKED = 256, 128
+"""Elements of a part, at least; of products one tile of a walk, as wide as it may be."""
 _TRIED = 3
 """Numbers of parts."""
 _FEWEST, _MOST = 0.5, 8.0
@@ -50,28 +50,34 @@ _FEWEST, _MOST = 0.5, 8.0
 
 
 def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
-    """The program with its folded axis in parts. wanted: by which every multiprocessor has one, or as many as there can
-    be. Of the numbers that divide the axis those are tried that leave the fewest multiprocessors idle, in twentieths;
-    of equal ones the least."""
+    """The program with its folded axis in parts. wanted: by which every multiprocessor has one. Of the numbers that
+    divide the axis those are tried by which multiprocessors lose the least time, in twentieths; of equal ones the
+    least."""
     if loops(program) or grouping(program) is not None or program.run_time:
         return
     axis = _axis(program, read(program)[1])
     if not axis:
         return
     blocks = math.lcm(*(size for op in gathers(program) for size in blocks_along(op.dimensions, axis)))
-    most = min(program.extents[axis] // _LEAST, math.ceil(_MOST * wanted))
+    walked = bool(contractions(program))
+    shortest = _LEAST_WALKED if walked else _LEAST
+    most = min(program.extents[axis] // shortest, math.ceil(_MOST * wanted))
     least = max(2, math.ceil(_FEWEST * min(wanted, most)))
     dividing = [parts for parts in range(least, most + 1) if program.extents[axis] % (parts * blocks) == 0]
-    for parts in sorted(dividing, key=lambda parts: (_idle(parts / wanted), parts))[:_TRIED]:
+    tiles = {parts: math.ceil(program.extents[axis] / parts / _LEAST_WALKED) if walked else 0 for parts in dividing}
+    lost = {parts: _lost(parts / wanted, tiles[parts]) for parts in dividing}
+    for parts in sorted(dividing, key=lambda parts: (lost[parts], parts))[:_TRIED]:
         try:
             yield in_parts(program, axis, parts)
         except RuleViolation:
             return  # more axes than a tile has
 
 
-def _idle(waves: float) -> int:
-    """The part of its time that a multiprocessor waits for the last wave, in twentieths."""
-    return round(20 * (1 - waves / math.ceil(waves)))
+def _lost(waves: float, tiles: int) -> int:
+    """The part of its time that a multiprocessor waits for the last wave, and for the first tile of each part but its
+    first, in twentieths. tiles: of a part that is walked, else 0."""
+    whole = math.ceil(waves)
+    return round(20 * (1 - waves / whole + ((whole - 1) / (whole * tiles) if tiles else 0)))
 
 
 def _axis(program: tile.ProgramOp, stored: Sequence[Stored]) -> str:

@@ -8,8 +8,8 @@ One estimate for every kind of program, in one unit, so that sequences of kernel
 - a walk along an axis by tiles takes, for each of its tiles, its products and what threads compute of their results,
   which hide each other where two consumers alternate, and what its slots fetch; a lone consumer waits besides, and
   where tables say where rows lie, so does the thread that fills slots. The tensor cores' part is that of `time_model`;
-  special functions and arithmetic are counted at the rates of `synth.cost.roofline`. All tiles of the CTA with most of
-  them, or the bytes of device memory, whichever is longer, make the kernel.
+  special functions and arithmetic are counted at the rates of `synth.cost.roofline`. Each wave of tiles takes what one
+  of them does, or what device memory takes for all of them, whichever is longer.
 
 Against an H200 (`python -m bench fused`): sequences of a product and rows take 0.99 to 1.06 of their estimate, split
 attention of one query 0.83 to 1.02, attention 0.95 to 1.2, walks whose consumers compute an operand up to 2.0, so that
@@ -43,6 +43,11 @@ from tilewright.synth.cost.roofline import (
 from tilewright.synth.cost.time_model import parameters_of
 from tilewright.targets import Target
 
+_READING = 0.4
+"""The power of the share of multiprocessors that read with which their rate grows, where it is more than half of them:
+decode of 190 MB of keys and values on 96 of 132 takes 49 us besides what it takes to begin and to end, of 55 MB on 108
+13.5 us and on 90 14.6 us, where all would read at 4.4 TB/s; of 34 MB on 64 no longer than on 128 (an H200, programs of
+`bench paged`)."""
 _ALTERNATING = 1.25
 """The exponent of the norm that says how well two consumers hide products behind each other's arithmetic."""
 
@@ -98,13 +103,17 @@ def _elements(program: tile.ProgramOp, d: ElementwiseDecisions, target: Target) 
 
 def busy_multiprocessors(program: tile.ProgramOp, decisions: Decisions, target: Target) -> float:
     """How many have work on average, until the last one is done."""
-    multiprocessors = target.limit("device.multiprocessors")
+    shares = shares_of_work(program, decisions, target)
+    return min(shares / math.ceil(shares / decisions.ctas), target.limit("device.multiprocessors"))
+
+
+def shares_of_work(program: tile.ProgramOp, decisions: Decisions, target: Target) -> float:
+    """Into how many shares a launch's work is divided, each of which keeps a multiprocessor at work."""
     match decisions:
         case CascadeDecisions():
-            tiles = tiles_of(program, decisions)
-            return min(tiles / math.ceil(tiles / decisions.ctas), multiprocessors)
+            return tiles_of(program, decisions)
         case ElementwiseDecisions():
-            return min(_filled(decisions, target), multiprocessors)
+            return _filled(decisions, target)
 
 
 def _filled(decisions: ElementwiseDecisions, target: Target) -> float:
@@ -143,12 +152,23 @@ def _walks(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> floa
     each = sum(iterations * _iteration(program, axes, loop, d, target) for loop in loops(program))
     stored = sum(array_bytes(op.tensor) for op in stores(program)) / tiles
     each += p.latency_cycles + 1000 * stored / (d.consumers * p.scattered_bytes_per_kilocycle)
-    of_cta = sum_cycles(program, axes, d, target) if d.sums_alone else math.ceil(tiles / d.ctas) * each
-    loop_time = of_cta * _cycle(target)
     rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * target.limit("device.multiprocessors")
     walked = sum(iterations * _fetched_bytes(program, loop, d) for loop in loops(program))
-    cached = tiles * (walked + sum(each.slot_bytes for each in d.slots if each.resident)) / rate * _cycle(target)
-    return max(loop_time, cached, _streamed(compulsory_bytes(program), target))
+    cached = (walked + sum(each.slot_bytes for each in d.slots if each.resident)) / rate * _cycle(target)
+    read = max(cached, _streamed(compulsory_bytes(program), target) / tiles)
+    if d.sums_alone:
+        return max(sum_cycles(program, axes, d, target) * _cycle(target), tiles * read)
+    # A last wave of few tiles reads no faster than these are walked.
+    whole, left = divmod(tiles, d.ctas)
+    waves = [d.ctas] * whole + [left] * bool(left)
+    return sum(max(each * _cycle(target), wave * read / _reading(wave, target)) for wave in waves)
+
+
+def _reading(ctas: int, target: Target) -> float:
+    """The part of the device memory's rate at which so many CTAs read. With more than one for each two multiprocessors,
+    and fewer than one for each, some have a way to memory for themselves and end before the others."""
+    most = target.limit("device.multiprocessors")
+    return (ctas / most) ** _READING if most < 2 * ctas < 2 * most else 1.0
 
 
 def _streamed(size_bytes: float, target: Target) -> float:
