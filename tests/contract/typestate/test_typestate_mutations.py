@@ -567,9 +567,9 @@ def test_any_number_gets_a_verdict(place: tuple[int, str], value: int) -> None:
 
 
 def test_a_ring_that_no_memory_holds_is_refuted_without_a_run() -> None:
-    """At its boundary counts it would be filled a million times."""
+    """At its boundary counts it would be filled 65,536 times."""
     module = gemm(CLUSTER)
-    first(module, ac.RingOp).properties["stages"] = IntAttr(1 << 20)
+    first(module, ac.RingOp).properties["stages"] = IntAttr(1 << 16)
     verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted) and "AL004" in {finding.code for finding in verdict.findings}
 
