@@ -4,6 +4,7 @@ PYTHON3 ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.lock-installed
+PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps
 JOBS ?= 2
 # Most of a GPU test is compiling and proving on the host: about a minute with eight processes on sixteen cores.
 GPU_JOBS ?= 8
@@ -16,11 +17,12 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := test
 .PHONY: demo test lint lint-style lint-types lint-site docs docs-serve format test-full test-gpu bench lock
 
-# The project itself is installed editable, so that `tilewright` is on the venv's path.
+# The lock names all there is: nothing is to be resolved, and processes install parts of it side by side. The project
+# itself is installed editable, so that `tilewright` is on the venv's path.
 $(STAMP): requirements.lock
 	test -x $(PYTHON) || $(PYTHON3) -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	sed '/^ *#/d' requirements.lock | xargs -n 30 -P $(JOBS) $(PIP)
+	$(PIP) --no-build-isolation --editable .
 	touch $@
 
 .venv: $(STAMP)

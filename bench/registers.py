@@ -33,7 +33,8 @@ from bench.tile_names import by_tile_names
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import Compilation, compile_kernel
-from tilewright.driver.views.register_pressure import predicted_registers, without_limits
+from tilewright.driver.views.register_pressure import register_pressure
+from tilewright.frontends.ptx.ast import Kernel
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile import language as tw
 from tilewright.frontends.tile.trace import trace
@@ -380,6 +381,17 @@ def _raced(
     for row in rows.values():
         print(row, flush=True)
     return list(rows.values())
+
+
+def predicted_registers(kernel: Kernel) -> int | None:
+    """Registers a thread that an assembler would take where nothing limits it, of the hungriest role."""
+    roles = register_pressure(kernel)
+    return None if roles is None else max((role.registers for role in roles), default=0)
+
+
+def without_limits(text: str) -> str:
+    """PTX without directives and instructions that limit registers, so that an assembler says what it would like."""
+    return re.sub(r"(?m)^\s*(\.(maxnreg|reqntid|maxntid|minnctapersm)\b|setmaxnreg\.)[^\n]*\n", "\n", text)
 
 
 def _assembled(text: str, limit: int | None) -> tuple[int, int]:

@@ -2,13 +2,15 @@
 
 A family of costly cases is marked `sample(n)`; where fewer are chosen than there are, they are chosen the same way each
 time. Of modules that hold many programs, or many attacks, of one kind, every second case runs (`_HALVED`). Hypothesis
-draws the same examples on every run of `make test`, half as many as in the long run: a change must not fail for an
-example that an earlier run happened not to draw; looking for new ones is the long run's job.
+draws the same examples on every run of `make test`, a quarter of what the long run draws: a change must not fail for
+an example that an earlier run happened not to draw; looking for new ones is the long run's job. A test says how many it
+draws only where each takes so long that it wants fewer.
 """
 
 import gc
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ gc.set_threshold(10_000, 10, 10)
 """Garbage is looked for seldom, as in the commands (`tilewright.base.collector`)."""
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
-settings.register_profile("random", deadline=None)
+settings.register_profile("random", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 _HALVED = {Path(__file__).parent / name for name in ("coverage_attacks", "driver/reproof", "end_to_end", "lower")}
@@ -42,10 +44,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         _leave_out(case for place, case in enumerate(cases) if place not in kept)
     modules: dict[Path, list[pytest.Item]] = {}
     for item in items:
-        if not _HALVED.isdisjoint(item.path.parents) and item.get_closest_marker("full") is None:
+        if _is_halved(item.path) and item.get_closest_marker("full") is None:
             modules.setdefault(item.path, []).append(item)
     for cases in modules.values():
         _leave_out(cases[1::2] if len(cases) > _FEW else ())
+
+
+@cache
+def _is_halved(path: Path) -> bool:
+    return not _HALVED.isdisjoint(path.parents)
 
 
 def _leave_out(cases: Iterable[pytest.Item]) -> None:

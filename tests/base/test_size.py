@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
@@ -41,7 +41,6 @@ SIZES = st.recursive(_LEAVES, lambda inner: st.builds(_computed, _FUNCTIONS, inn
 RANGES = {"M": Range(0, 12, 3), "N": Range(2, 6)}
 
 
-@settings(max_examples=400, deadline=None)
 @given(SIZES)
 def test_bounds_hold_of_every_extent(size: Size) -> None:
     try:
@@ -53,7 +52,6 @@ def test_bounds_hold_of_every_extent(size: Size) -> None:
     assert settled(size, RANGES) == (least if least == most else size)
 
 
-@settings(max_examples=200, deadline=None)
 @given(SIZES)
 def test_a_text_reads_as_what_it_was_written_of(size: Size) -> None:
     assert parse_size(str(size)) == size

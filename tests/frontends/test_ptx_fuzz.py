@@ -40,7 +40,6 @@ def _survives(text: str) -> None:
             assert not module.unread
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_mutated_tokens(data: st.DataObject) -> None:
     tokens = list(data.draw(st.sampled_from(TOKENS)))
@@ -62,14 +61,12 @@ def test_mutated_tokens(data: st.DataObject) -> None:
     _survives("".join(tokens))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SAMPLES), st.integers(0, 10**6), st.integers(0, 12), st.text(max_size=6))
 def test_mutated_characters(text: str, at: int, length: int, patch: str) -> None:
     at %= len(text)
     _survives(text[:at] + patch + text[at + length :])
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(SPICE), max_size=40))
 def test_word_salad_in_a_body(words: list[str]) -> None:
     _survives(".version 8.6 .target sm_90a .address_size 64 .entry k() { .reg .b32 %r<4>; " + " ".join(words) + " }")

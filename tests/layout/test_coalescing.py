@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts, swizzled_layouts
 
@@ -19,7 +19,6 @@ def _values(layout: Layout) -> list[int]:
     return layout.offsets().tolist()
 
 
-@settings(max_examples=150, deadline=None)
 @given(swizzled_layouts())
 def test_normal_forms_are_the_same_function(layout: Layout) -> None:
     assert _values(coalesce(layout)) == _values(layout)
@@ -30,13 +29,11 @@ def test_normal_forms_are_the_same_function(layout: Layout) -> None:
     assert [mode.size for mode in parts.modes] == [mode.size for mode in layout.modes]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.one_of(layouts(24), ordered_layouts(24)), st.one_of(layouts(24), ordered_layouts(24)))
 def test_equal_decides(left: Layout, right: Layout) -> None:
     assert equal(left, right) is (_values(left) == _values(right))
 
 
-@settings(max_examples=200, deadline=None)
 @given(swizzled_layouts(), swizzled_layouts())
 def test_difference_is_a_witness(left: Layout, right: Layout) -> None:
     found = difference(left, right)
@@ -51,7 +48,6 @@ def test_difference_is_a_witness(left: Layout, right: Layout) -> None:
             assert found.left != found.right
 
 
-@settings(max_examples=150, deadline=None)
 @given(layouts(24), st.randoms())
 def test_unequal_by_one_stride(layout: Layout, random: object) -> None:
     flat = list(nested.flatten(layout.stride))

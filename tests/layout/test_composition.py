@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts, swizzled_layouts, swizzles
 
@@ -64,7 +64,6 @@ def _refines(fine: nested.Nested, coarse: nested.Nested) -> bool:
     return isinstance(fine, tuple) and len(fine) == len(coarse) and all(map(_refines, fine, coarse))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.one_of(layouts(), ordered_layouts()), st.one_of(layouts(lowest=-20), ordered_layouts()), st.integers(0, 9))
 def test_answer_is_exact(left: Layout, right: Layout, offset: int) -> None:
     right = right.with_values(offset if right.least + offset >= 0 else -right.least, None)
@@ -80,7 +79,6 @@ def test_answer_is_exact(left: Layout, right: Layout, offset: int) -> None:
         assert not _is_layout(wanted, right.shape)
 
 
-@settings(max_examples=200, deadline=None)
 @given(swizzled_layouts(256), swizzled_layouts())
 def test_swizzles(left: Layout, right: Layout) -> None:
     found = compose(left, right)
@@ -88,7 +86,6 @@ def test_swizzles(left: Layout, right: Layout) -> None:
         assert [found.at(i) for i in range(int(str(right.size)))] == _values(left, right)
 
 
-@settings(max_examples=200, deadline=None)
 @given(ordered_layouts(48), ordered_layouts(48), ordered_layouts(48))
 def test_associative(a: Layout, b: Layout, c: Layout) -> None:
     inner, outer = compose(b, c), compose(a, b)
@@ -127,7 +124,6 @@ def test_two_swizzles() -> None:
     assert isinstance(compose(left, right), NotDecided)
 
 
-@settings(max_examples=150, deadline=None)
 @given(swizzles(), swizzles())
 def test_two_swizzles_in_a_row(first: Swizzle, second: Swizzle) -> None:
     whole = Layout(1 << 12)
@@ -158,7 +154,6 @@ def test_parts() -> None:
         compose(Layout(8), (4, 2))
 
 
-@settings(max_examples=150, deadline=None)
 @given(ordered_layouts(256), st.integers(1, 2), st.integers(0, 2), st.integers(1, 3))
 def test_swizzle_moves_only_where_it_commutes(layout: Layout, bits: int, base: int, shift: int) -> None:
     swizzle = Swizzle(bits, base, max(bits, shift))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts
 
@@ -55,7 +55,6 @@ def swizzled_layouts(draw: st.DrawFn) -> Layout:
 ANY_LAYOUT = st.one_of(layouts(), ordered_layouts(gaps=False), swizzled_layouts())
 
 
-@settings(max_examples=300)
 @given(ANY_LAYOUT)
 def test_linear_exactly_where_the_function_is(layout: Layout) -> None:
     values = values_of(layout)
@@ -66,7 +65,6 @@ def test_linear_exactly_where_the_function_is(layout: Layout) -> None:
             assert not is_linear(values)
 
 
-@settings(max_examples=300)
 @given(ANY_LAYOUT)
 def test_pieces_say_the_same(layout: Layout) -> None:
     found = convert.piecewise_of_layout(layout)
@@ -94,7 +92,6 @@ def test_swizzled_powers_of_two_go_round(start: int, bits: list[int], swizzle: S
     assert isinstance(again, LinearLayout) and again.columns == linear.columns
 
 
-@settings(max_examples=200)
 @given(linear_layouts())
 def test_any_linear_map_as_pieces_and_back(linear: LinearLayout) -> None:
     pieces = convert.piecewise_of_linear(linear)
@@ -103,7 +100,6 @@ def test_any_linear_map_as_pieces_and_back(linear: LinearLayout) -> None:
     assert isinstance(back, LinearLayout) and back.columns == linear.columns
 
 
-@settings(max_examples=200)
 @given(linear_layouts(4))
 def test_linear_as_shape_and_strides(linear: LinearLayout) -> None:
     found = convert.layout_of_linear(linear)

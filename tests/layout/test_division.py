@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts
 
@@ -31,7 +31,6 @@ def _values(layout: Layout) -> list[int]:
     return layout.offsets().tolist()
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.one_of(layouts(64), ordered_layouts(64)), ordered_layouts(8))
 def test_divide_permutes_the_elements(layout: Layout, tile: Layout) -> None:
     found = logical_divide(layout, tile)
@@ -43,7 +42,6 @@ def test_divide_permutes_the_elements(layout: Layout, tile: Layout) -> None:
         assert isinstance(found, NotExpressible)
 
 
-@settings(max_examples=200, deadline=None)
 @given(ordered_layouts(16), ordered_layouts(8))
 def test_product_repeats_the_layout(layout: Layout, tile: Layout) -> None:
     found = logical_product(layout, tile)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts
 
@@ -53,7 +53,6 @@ def any_layouts(draw: st.DrawFn) -> AnyLayout:
     return made
 
 
-@settings(max_examples=400)
 @given(any_layouts(), any_layouts())
 def test_known_sizes_are_decided(left: AnyLayout, right: AnyLayout) -> None:
     one, other = values_of(left), values_of(right)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts, swizzled_layouts
 
@@ -23,7 +23,6 @@ def _values(layout: Layout) -> list[int]:
     return layout.offsets().tolist()
 
 
-@settings(max_examples=150, deadline=None)
 @given(ANY, st.integers(1, 200))
 def test_complement(layout: Layout, size: int) -> None:
     found = complement(layout, size)
@@ -43,7 +42,6 @@ def test_complement(layout: Layout, size: int) -> None:
         assert is_injective(joined([layout, found])) is True
 
 
-@settings(max_examples=200, deadline=None)
 @given(layouts(48), st.integers(1, 200))
 def test_partial_complement_is_disjoint(layout: Layout, size: int) -> None:
     found = complement(layout, size, partial=True)
@@ -51,7 +49,6 @@ def test_partial_complement_is_disjoint(layout: Layout, size: int) -> None:
         assert is_injective(joined([layout, found])) is True
 
 
-@settings(max_examples=200, deadline=None)
 @given(swizzled_layouts(96))
 def test_right_inverse(layout: Layout) -> None:
     found = right_inverse(layout)
@@ -62,7 +59,6 @@ def test_right_inverse(layout: Layout) -> None:
         assert [layout.at(place) for place in places] == list(range(len(places)))
 
 
-@settings(max_examples=150, deadline=None)
 @given(ordered_layouts(96, gaps=False))
 def test_inverse_of_a_bijection(layout: Layout) -> None:
     found = inverse(layout)
@@ -83,7 +79,6 @@ def flipped(draw: st.DrawFn) -> Layout:
     return turned.with_values(draw(st.sampled_from([0, 0, 2, 64])) - turned.least, None)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.one_of(swizzled_layouts(96), flipped()))
 def test_refused_right_inverses_do_not_exist(layout: Layout) -> None:
     found = right_inverse(layout)
@@ -91,7 +86,6 @@ def test_refused_right_inverses_do_not_exist(layout: Layout) -> None:
         assert 0 not in _values(layout)
 
 
-@settings(max_examples=200, deadline=None)
 @given(flipped())
 def test_inverses_of_flips(layout: Layout) -> None:
     values = _values(layout)
@@ -107,7 +101,6 @@ def test_inverses_of_flips(layout: Layout) -> None:
         assert isinstance(inverse(layout), Layout)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.one_of(swizzled_layouts(96), ordered_layouts(96)))
 def test_left_inverse(layout: Layout) -> None:
     found = left_inverse(layout)
@@ -119,7 +112,6 @@ def test_left_inverse(layout: Layout) -> None:
         raise AssertionError(f"{layout}: {found}")
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.one_of(swizzled_layouts(64), layouts(64)))
 def test_properties(layout: Layout) -> None:
     values = _values(layout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, swizzled_layouts, swizzles
 
@@ -36,7 +36,6 @@ def _by_definition(layout: Layout, coordinate: Nested) -> int:
     return total if layout.swizzle is None else layout.swizzle(total)
 
 
-@settings(max_examples=150, deadline=None)
 @given(swizzled_layouts())
 def test_calls_agree(layout: Layout) -> None:
     values = layout.offsets().tolist()
@@ -49,7 +48,6 @@ def test_calls_agree(layout: Layout) -> None:
     assert layout.plain.least == plain.min() and layout.plain.greatest == plain.max()
 
 
-@settings(max_examples=200, deadline=None)
 @given(swizzles(), st.integers(-500, 5000))
 def test_swizzle(swizzle: Swizzle, value: int) -> None:
     assert swizzle(swizzle(value)) == value
@@ -62,7 +60,6 @@ def test_swizzle(swizzle: Swizzle, value: int) -> None:
     assert swizzle.scaled(2)(value << 2) == swizzle(value) << 2
 
 
-@settings(max_examples=100, deadline=None)
 @given(layouts(), layouts())
 def test_joined_parts(left: Layout, right: Layout) -> None:
     whole = joined([left, right])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import swizzled_layouts
 
@@ -14,7 +14,6 @@ from tilewright.layout.nested import nested_text
 from tilewright.layout.numbers.integer_expression import IntegerExpression, as_expression, quotient, remainder, variable
 
 
-@settings(max_examples=150, deadline=None)
 @given(swizzled_layouts())
 def test_round_trip(layout: Layout) -> None:
     assert parse_layout(str(layout)) == layout
@@ -37,7 +36,6 @@ def expressions(draw: st.DrawFn, levels: int = 2) -> IntegerExpression:
             return remainder(left, as_expression(draw(st.integers(1, 9))))
 
 
-@settings(max_examples=150, deadline=None)
 @given(expressions(), expressions(), expressions())
 def test_symbolic_round_trip(extent: IntegerExpression, stride: IntegerExpression, offset: IntegerExpression) -> None:
     layout = Layout((4, (extent + 1, 2)), (stride, (1, stride + 1)), offset)
@@ -123,7 +121,6 @@ def test_bad_texts(text: str) -> None:
     assert len(str(caught.value)) < 500
 
 
-@settings(max_examples=250, deadline=None)
 @given(st.text(alphabet="0123456789(),: oSw<>_MN+-*/%", max_size=40))
 def test_any_text_is_a_layout_or_an_error(text: str) -> None:
     try:

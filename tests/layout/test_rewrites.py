@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilewright.layout.numbers.symbol import Symbol, text_of
@@ -111,7 +111,6 @@ def tiled_views(draw: st.DrawFn) -> TiledView:
 
 
 @given(tiled_views(), st.data())
-@settings(max_examples=300, deadline=None)
 def test_random_steps_keep_the_meaning(view: TiledView, data: st.DataObject) -> None:
     choices = Choices(factor=(2, 3, 4, 6, 8, 12), pieces=(2, 3, 4), element=(1, 2, 4, 8, 16))
     found = list(successors(view, choices))

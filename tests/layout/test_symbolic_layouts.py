@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.layout.answer import NotDecided
@@ -50,13 +50,11 @@ def _right(answer: object, left: Layout, right: Layout) -> bool:
     return True
 
 
-@settings(max_examples=150, deadline=None)
 @given(permuted(), permuted())
 def test_every_answer_holds_at_sizes(left: Layout, right: Layout) -> None:
     assert _right(compose(left, right), left, right)
 
 
-@settings(max_examples=200, deadline=None)
 @given(permuted(), st.sampled_from([2, 3, 4]), st.sampled_from([1, 2, 3, "M", "N"]))
 def test_one_leaf(left: Layout, extent: int, stride: int | str) -> None:
     right = Layout(extent, variable(stride) if isinstance(stride, str) else stride)
@@ -86,7 +84,6 @@ def _expression(value: Integer) -> IntegerExpression:
     return as_expression(value)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.sampled_from([M, N, M + 1, M + N, _expression(3)]), min_size=1, max_size=3),
     st.sampled_from([M, N, M + 1, _expression(6)]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright import legal, machine
@@ -60,7 +60,6 @@ def answered(question: Callable[[], Any]) -> Any:
         return None
 
 
-@settings(max_examples=150, deadline=None)
 @given(arguments(), strange, strange, strange)
 def test_every_question_of_a_map_is_answered(
     given_arguments: dict[str, Any], target: object, driver: object, coords: object

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.element import Element
@@ -78,7 +78,6 @@ def sliced_arrays(draw: st.DrawFn) -> np.ndarray[Any, Any]:
     return array[(..., *(draw(steps) for _ in shape))]
 
 
-@settings(max_examples=150, deadline=None)
 @given(sliced_arrays(), st.booleans())
 def test_a_dlpack_view_reads_the_same_elements(array: np.ndarray[Any, Any], versioned: bool) -> None:
     view = view_array(Exporter(array, versioned=versioned))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.element import Element
@@ -56,7 +56,6 @@ def test_every_truncation_is_refused() -> None:
             from_bytes(content[:length], name="cut.twb")
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_flipped_byte_changes_nothing_or_is_refused(data: st.DataObject) -> None:
     content = bytearray(to_bytes(BUNDLE))
@@ -70,7 +69,6 @@ def test_a_flipped_byte_changes_nothing_or_is_refused(data: st.DataObject) -> No
         assert read == BUNDLE
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.sampled_from([b"", b"PK\x03\x04", b"PK\x05\x06"]), st.binary(max_size=200))
 def test_foreign_bytes_are_refused(head: bytes, tail: bytes) -> None:
     with pytest.raises(TilewrightError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.contract.history.atoms import Atoms
@@ -26,7 +26,6 @@ def _bytes(ranges: Ranges) -> set[int]:
     return {byte for begin, end in ranges for byte in range(begin, end)}
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(some_ranges(), max_size=8), st.sampled_from([2, 64]))
 def test_every_set_is_a_union_of_atoms(sequence: list[Ranges], kept: int) -> None:
     atoms = Atoms(16, kept)
@@ -43,7 +42,6 @@ def test_every_set_is_a_union_of_atoms(sequence: list[Ranges], kept: int) -> Non
     assert len(set(of_byte.values())) == len(set(alike.values()))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(some_ranges(), max_size=6))
 def test_a_child_has_bytes_of_its_parent(sequence: list[Ranges]) -> None:
     atoms = Atoms(16)

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.span import Span
@@ -50,7 +50,6 @@ def accesses(draw: st.DrawFn) -> list[tuple[int, bool, Ranges]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
 @given(accesses(), st.sampled_from(KINDS))
 def test_conflicts_are_exact_for_every_byte(sequence: list[tuple[int, bool, Ranges]], kind: Kind) -> None:
     memory = kind()
@@ -78,7 +77,6 @@ def test_conflicts_are_exact_for_every_byte(sequence: list[tuple[int, bool, Rang
                 assert any(begin <= low and high <= end for begin, end in found.ranges)
 
 
-@settings(max_examples=100, deadline=None)
 @given(accesses())
 def test_two_readers_suffice_where_nothing_is_ordered(sequence: list[tuple[int, bool, Ranges]]) -> None:
     full, short = ShadowMemory(), ShadowMemory(readers_kept=2)
@@ -91,7 +89,6 @@ def test_two_readers_suffice_where_nothing_is_ordered(sequence: list[tuple[int, 
         assert races(full) == races(short)
 
 
-@settings(max_examples=100, deadline=None)
 @given(accesses(), st.sampled_from(KINDS))
 def test_what_was_never_written_is_told_byte_by_byte(sequence: list[tuple[int, bool, Ranges]], kind: Kind) -> None:
     memory = kind()
@@ -111,7 +108,6 @@ def test_what_was_never_written_is_told_byte_by_byte(sequence: list[tuple[int, b
             ]
 
 
-@settings(max_examples=150, deadline=None)
 @given(accesses(), st.sampled_from(KINDS))
 def test_what_meets_nothing_may_be_entered_later(sequence: list[tuple[int, bool, Ranges]], kind: Kind) -> None:
     at_once, later = kind(), kind()
@@ -149,7 +145,6 @@ def test_a_read_that_is_entered_late_does_not_replace_a_newer_one(kind: Kind) ->
     assert memory.conflicts(writes[1]) == [reads[1]]
 
 
-@settings(max_examples=200, deadline=None)
 @given(accesses(), st.sampled_from(KINDS[1:]), st.booleans())
 def test_however_histories_are_kept_the_same_is_found(
     sequence: list[tuple[int, bool, Ranges]], kind: Kind, across: bool
@@ -170,7 +165,6 @@ def test_however_histories_are_kept_the_same_is_found(
 
 
 @pytest.mark.full
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), accesses()), max_size=4))
 def test_memories_share_atoms_and_no_histories(sequences: list[tuple[bool, list[tuple[int, bool, Ranges]]]]) -> None:
     atoms = Atoms(COARSE_BYTES)
@@ -183,7 +177,6 @@ def test_memories_share_atoms_and_no_histories(sequences: list[tuple[bool, list[
             assert {id(each) for each in shared[which].conflicts(record)} == expected
 
 
-@settings(max_examples=100, deadline=None)
 @given(accesses(), st.integers(0, 95), st.sampled_from([1, 2, 4]), st.sampled_from(KINDS))
 def test_bytes_finer_than_any_access_before_are_asked_about(
     sequence: list[tuple[int, bool, Ranges]], place: int, unit: int, kind: Kind

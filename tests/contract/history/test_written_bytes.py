@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.contract.history.granules import SEGMENT_BYTES
@@ -22,7 +22,6 @@ def some_ranges(draw: st.DrawFn) -> Ranges:
     return tuple((BASE + a, BASE + b) for a, b in zip(edges[::2], edges[1::2], strict=False))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(some_ranges(), max_size=8), some_ranges())
 def test_bytes_are_added_once(sequence: list[Ranges], asked: Ranges) -> None:
     memory, added = WrittenBytes(), set[int]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.contract.typestate.cycles.marked_graph import Arc, Tokens, cycle_without_token
@@ -42,7 +42,6 @@ def above_zero(cycle: tuple[Arc, ...]) -> bool:
 
 
 @given(_arcs)
-@settings(max_examples=400, deadline=None)
 def test_a_cycle_is_found_exactly_where_there_is_one(arcs: list[Arc]) -> None:
     found = cycle_without_token(NODES, arcs)
     bad = [cycle for cycle in simple_cycles(arcs) if not above_zero(cycle)]
@@ -85,7 +84,6 @@ _symbolic = st.lists(
 
 
 @given(_symbolic)
-@settings(max_examples=400, deadline=None)
 def test_what_holds_for_a_symbol_holds_for_its_numbers(arcs: list[SymbolicArc]) -> None:
     if not all_hold_tokens(arcs):
         return
@@ -109,7 +107,6 @@ def test_a_cycle_may_hold_tokens_by_a_symbol() -> None:
 
 
 @given(_symbolic)
-@settings(max_examples=400, deadline=None)
 def test_arcs_that_outer_levels_decide_are_left_out_of_none_that_matters(arcs: list[SymbolicArc]) -> None:
     cycles = simple_cycles([Arc(arc.before, arc.after, (number,)) for number, arc in enumerate(arcs)])
     below = False

@@ -6,7 +6,7 @@ from itertools import product
 from math import prod
 from operator import mul
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects import test as unknown_dialect
 
@@ -41,7 +41,6 @@ def places_touched_once(places: list[StorePlace], units: int, tiles: int = 4) ->
     extents=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     units=st.integers(1, 2),
 )
-@settings(max_examples=300, deadline=None)
 def test_no_reason_means_no_element_twice(
     dimensions: tuple[dict[str, int], dict[str, int]],
     sites: list[tuple[int, int]],

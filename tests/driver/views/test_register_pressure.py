@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.registers import predicted_registers, without_limits
 
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
-from tilewright.driver.views.register_pressure import predicted_registers, register_pressure, without_limits
+from tilewright.driver.views.register_pressure import register_pressure
 from tilewright.frontends.ptx.ast import Kernel
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile import language as tw

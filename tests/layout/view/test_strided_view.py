@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
@@ -27,7 +27,6 @@ def views(draw: st.DrawFn) -> StridedView:
 
 
 @given(views(), st.integers(0, 3), st.integers(1, 4))
-@settings(max_examples=300, deadline=None)
 def test_split_and_join_keep_the_order(view: StridedView, axis: int, factor: int) -> None:
     if axis >= view.rank:
         return
@@ -44,7 +43,6 @@ def test_split_and_join_keep_the_order(view: StridedView, axis: int, factor: int
 
 
 @given(views())
-@settings(max_examples=300, deadline=None)
 def test_join_applies_exactly_where_one_stride_serves(view: StridedView) -> None:
     if view.rank < 2:
         assert view.join(0) is None
@@ -61,7 +59,6 @@ def _bytes(view: StridedView) -> np.ndarray:
 
 
 @given(views(), st.sampled_from((1, 2, 3, 4, 8, 16)))
-@settings(max_examples=300, deadline=None)
 def test_retype_keeps_every_byte(view: StridedView, width: int) -> None:
     found = view.retype(width)
     if found is not None:
@@ -72,7 +69,6 @@ def test_retype_keeps_every_byte(view: StridedView, width: int) -> None:
 
 
 @given(views())
-@settings(max_examples=300, deadline=None)
 def test_canonical_form_names_the_same_elements_and_is_fixed(view: StridedView) -> None:
     canonical = view.canonical()
     assert np.array_equal(np.sort(canonical.addresses()), np.sort(view.addresses()))
@@ -85,7 +81,6 @@ def test_canonical_form_names_the_same_elements_and_is_fixed(view: StridedView) 
 
 
 @given(views(), st.integers(0, 5), st.integers(1, 4), st.integers(-3, 3))
-@settings(max_examples=300, deadline=None)
 def test_slice_takes_the_elements_asked_for(view: StridedView, start: int, size: int, step: int) -> None:
     if not view.rank:
         return

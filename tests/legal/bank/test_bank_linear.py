@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
@@ -75,14 +75,12 @@ def accesses(draw: st.DrawFn, swizzle: bool) -> tuple[str, AffineAccess]:
     return name, AffineAccess(kind, tuple(lanes), loops, start, swizzles)
 
 
-@settings(max_examples=150, deadline=None)
 @given(accesses(swizzle=False))
 def test_affine_accesses(drawn: tuple[str, AffineAccess]) -> None:
     name, access = drawn
     assert affine_wavefronts(access, name) == enumerated(access.kind, name, addresses_of(access))
 
 
-@settings(max_examples=150, deadline=None)
 @given(accesses(swizzle=True))
 def test_swizzled_affine_accesses(drawn: tuple[str, AffineAccess]) -> None:
     name, access = drawn

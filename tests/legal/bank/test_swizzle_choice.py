@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
@@ -88,7 +88,6 @@ def buffers(draw: st.DrawFn) -> tuple[str, Buffer]:
     return name, Buffer(rows, row_bytes, tuple(accesses), engines)
 
 
-@settings(max_examples=100, deadline=None)
 @given(buffers(), st.integers(0, 1 << 30))
 def test_every_placement_costs_what_its_accesses_take(drawn: tuple[str, Buffer], seed: int) -> None:
     name, buffer = drawn

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
@@ -65,7 +65,6 @@ DESCRIPTORS = st.builds(
 
 
 @given(DESCRIPTORS, st.sampled_from(["K", "MN"]), st.sampled_from([8, 64, 256]), st.sampled_from([1, 2, 4]))
-@settings(max_examples=150, deadline=None)
 def test_wgmma_reads_what_the_descriptor_means(descriptor: Any, major: Any, rows: int, element_bytes: int) -> None:
     if descriptor.swizzle == "none":
         descriptor = OperandDescriptor(*(getattr(descriptor, name) for name in descriptor.__slots__[:4]))
@@ -82,7 +81,6 @@ def test_wgmma_reads_what_the_descriptor_means(descriptor: Any, major: Any, rows
 
 
 @given(DESCRIPTORS, st.sampled_from(["K", "MN"]), st.sampled_from([16, 64, 256]), st.sampled_from([1, 2, 4]))
-@settings(max_examples=150, deadline=None)
 def test_tcgen05_reads_what_the_descriptor_means(descriptor: Any, major: Any, rows: int, element_bytes: int) -> None:
     swizzle = descriptor.swizzle
     if major == "MN" and element_bytes == 4:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.legal.reading_places import address_of, starts_of
 
@@ -42,7 +42,6 @@ def runs(reading: Reading) -> list[tuple[int, int]]:
     return found
 
 
-@settings(deadline=None, max_examples=300)
 @given(readings(), st.booleans())
 def test_every_run_is_aligned_to_the_access(reading: Reading, store: bool) -> None:
     found = list(fallbacks(reading, Cost(), LIMITS, store=store))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.legal.reading_places import address_of, starts_of
 
@@ -72,7 +72,6 @@ def applied(move: Move, reading: Reading) -> Reading | None:
     return move.apply(reading)
 
 
-@settings(deadline=None, max_examples=250)
 @given(readings(), st.lists(moves(), min_size=20, max_size=20))
 def test_a_move_keeps_addresses_boxes_and_ends(reading: Reading, tried: list[Move]) -> None:
     for move in tried:
@@ -115,7 +114,6 @@ def check_box(reading: Reading, move: Move, after: Reading, start: Index) -> Non
             assert not inside(moved, after), (reading, move, start, index)
 
 
-@settings(deadline=None, max_examples=300)
 @given(readings(), st.integers(0, 2), st.integers(2, 4))
 def test_the_maps_of_a_selection_share_the_indices(reading: Reading, at: int, modulus: int) -> None:
     at %= reading.rank

@@ -1,7 +1,7 @@
 """Operands reach shared memory by the plan that is cheapest; each plan delivers every element of its tiles."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.legal.reading_places import faults_of, starts_of
 
@@ -82,7 +82,6 @@ def delivers(plan: OperandPlan) -> list[str]:
     return faults_of(plan.repair, starts[:1] + starts[-2:]) if plan.repair.maps else []
 
 
-@settings(deadline=None, max_examples=200)
 @given(operands(), st.sampled_from((None, "wgmma")))
 def test_every_plan_delivers_every_element(
     operand: tuple[StridedView, tuple[int, ...], Element], consumer: str | None

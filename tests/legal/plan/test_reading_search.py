@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.legal.plan.moves import Permute, Shift, Widen
@@ -29,7 +29,6 @@ def readings(draw: st.DrawFn) -> Reading:
     return Reading(2, dims, tuple(strides), box, (1,) * rank, starts, draw(st.sampled_from((0, 2, 16))))
 
 
-@settings(deadline=None, max_examples=150)
 @given(readings(), st.booleans())
 def test_chains_lead_to_readings_without_faults(reading: Reading, store: bool) -> None:
     found = search(reading, LIMITS, store=store)

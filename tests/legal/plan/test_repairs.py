@@ -5,7 +5,7 @@ from itertools import product
 from math import prod
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.legal.reading_places import WIDTH_BYTES, address_of, faults_of, starts_of
 
@@ -156,7 +156,6 @@ def small_maps(draw: st.DrawFn) -> TensorMap:
     )
 
 
-@settings(deadline=None, max_examples=400)
 @given(small_maps(), st.sampled_from((None, "ldmatrix", "wgmma")), st.booleans())
 def test_every_repair_is_legal_and_delivers_every_element(map: TensorMap, consumer: str | None, wanted: bool) -> None:
     found = repair(map, Want(box=map.box if wanted else None, consumer=consumer), target="sm_90a")  # type: ignore[arg-type]
@@ -170,7 +169,6 @@ def test_every_repair_is_legal_and_delivers_every_element(map: TensorMap, consum
     assert ranks == sorted(ranks)
 
 
-@settings(deadline=None, max_examples=200)
 @given(small_maps())
 def test_stores_write_what_is_wanted_and_no_more(map: TensorMap) -> None:
     for each in repair(map, Want(box=map.box, store=True), target="sm_90a"):

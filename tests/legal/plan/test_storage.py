@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise, product
 from math import prod
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.legal.reading_places import address_of
 
@@ -35,7 +35,6 @@ def addresses(reading: Reading) -> list[int]:
     return sorted(address_of(index, reading) for index in product(*(range(extent) for extent in reading.dims)))
 
 
-@settings(deadline=None, max_examples=200)
 @given(tensors())
 def test_a_padded_tensor_keeps_its_elements_apart(tensor: Reading) -> None:
     assert not overlaps(tensor)
@@ -47,7 +46,6 @@ def test_a_padded_tensor_keeps_its_elements_apart(tensor: Reading) -> None:
     assert all(second - first >= tensor.element_bytes for first, second in pairwise(addresses(longer)))
 
 
-@settings(deadline=None, max_examples=200)
 @given(tensors())
 def test_workspaces_are_dense_but_for_what_they_say(tensor: Reading) -> None:
     found = workspaces(tensor, LIMITS)

@@ -78,7 +78,6 @@ def maps(draw: st.DrawFn) -> SymbolicMap:
     )
 
 
-@settings(max_examples=120, deadline=None)
 @given(maps())
 def test_the_guard_is_legality_itself(map: SymbolicMap) -> None:
     check_against_enumeration(map)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
@@ -186,7 +186,6 @@ def test_a_number_that_no_im2col_map_holds_is_an_error(change: dict[str, Any], w
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
 def test_decode_undoes_encode(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 5))
 

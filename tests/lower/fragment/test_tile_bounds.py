@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntAttr, StringAttr
@@ -101,7 +101,6 @@ def conditions(draw, region: Region, depth: int = 1) -> SSAValue:
     return region.scalar(draw(st.sampled_from(["lt", "le"])), *(draw(expressions(region)) for _ in range(2)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), PLACES, PLACES)
 def test_inequalities_hold_where_the_condition_does_at_every_place(data, row, column):
     region = Region(row, column)
@@ -119,7 +118,6 @@ def at(form: Linear, row: int, column: int) -> Fraction:
 NUMBERS = st.one_of(st.integers(-300, 300).map(float), st.floats(width=32), st.sampled_from([2.0**22, 2.0**24 + 4]))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), PLACES, PLACES, NUMBERS, st.booleans())
 def test_a_number_in_common_is_compared_with_a_corner(data, row, column, number, below):
     region = Region(row, column)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.machine.copy.measured_copies import DATA, POISON, SWIZZLES, Row, measured_buffer, rows
@@ -133,7 +133,6 @@ def image(size: int, seed: int = 0) -> NDArray[np.uint8]:
     column=st.integers(0, 14),
     page=st.integers(0, 9),
 )
-@settings(max_examples=150, deadline=None)
 def test_a_store_undoes_a_load(
     rows_: int, columns: int, swizzle: Swizzle, chunks: int, height: int, row: int, column: int, page: int
 ) -> None:

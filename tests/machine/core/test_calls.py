@@ -11,6 +11,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import PointerParam
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read
+from tilewright.machine.core import inline
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.inline import inlined
 from tilewright.machine.core.run import run_launch
@@ -185,7 +186,8 @@ def test_recursion_is_refused() -> None:
         run(recursive, "call (%r1), down, (%r1);")
 
 
-def test_a_chain_that_doubles_is_refused_in_time() -> None:
+def test_a_chain_that_doubles_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inline, "MOST_ITEMS", 10_000)
     chain = ADD_REGISTERS.replace("add_three", "f0")
     for level in range(1, 30):
         calls = f"call (y), f{level - 1}, (x, 1);\n" * 2

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.machine.numbers import arithmetic, conversion, integer, narrow_float
@@ -142,7 +142,6 @@ def expected_fused(kind: str, mode: str, a: int, b: int, c: int) -> int:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ALL)
 @given(data=st.data())
-@settings(max_examples=200, deadline=None)
 def test_fma_rounds_once(kind: str, data: st.DataObject) -> None:
     a, b, c = data.draw(operands(kind))
     modes = ["rn", "rz", "rm", "rp"] if kind == "f32" else ["rn"]
@@ -162,7 +161,6 @@ def test_fma_just_below_a_tie() -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ALL)
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
 def test_add_subtract_multiply(kind: str, data: st.DataObject) -> None:
     a, b, _ = data.draw(operands(kind))
     one = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF0000000000000}[kind]
@@ -179,7 +177,6 @@ def test_add_subtract_multiply(kind: str, data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=200, deadline=None)
 def test_division_is_correctly_rounded(data: st.DataObject) -> None:
     a, b, _ = data.draw(operands("f32"))
     x, y = value(a, "f32"), value(b, "f32")
@@ -201,7 +198,6 @@ def test_division_of_special_values() -> None:
 
 
 @given(bits=st.one_of(st.integers(0, 0x7F7FFFFF), images("f32")))
-@settings(max_examples=200, deadline=None)
 def test_square_root_is_correctly_rounded(bits: int) -> None:
     x = value(bits, "f32")
     for mode in ("rn", "rz", "rm", "rp"):
@@ -251,7 +247,6 @@ def test_relu() -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ALL)
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
 def test_minimum_and_maximum(kind: str, data: st.DataObject) -> None:
     a, b, _ = data.draw(operands(kind))
     sign = 1 << (WIDTHS[kind] - 1)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tilewright.machine.numbers import arithmetic, conversion
@@ -42,7 +42,6 @@ def brackets(found: dict[str, float], exact: Fraction) -> None:
     assert found["rn"] in (down, up)
 
 
-@settings(max_examples=150, deadline=None)
 @given(FINITE, FINITE, FINITE)
 @example(1.0, 2.0**-60, 3.0)
 @example(1.7e308, 1.7e308, 0.0)
@@ -59,7 +58,6 @@ def test_results_bracket_the_exact_value(x: float, y: float, z: float) -> None:
         brackets({mode: number(arithmetic.divide("f64", a, b, mode)) for mode in MODES}, fx / fy)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.floats(min_value=0, allow_infinity=False, exclude_min=True))
 @example(2.0)
 @example(4.0)
@@ -95,7 +93,6 @@ def test_quotients_and_roots_at_the_edges() -> None:
     assert str(number(arithmetic.square_root("f64", image(-0.0), "rp"))) == "-0.0"
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 @example(2**53 + 1)
 @example(-(2**63) + 1)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.synth.streaming.streamed_inputs import inputs
 from tests.synth.streaming.tracing import INFINITY, Program
@@ -64,7 +64,6 @@ FLOATS = st.floats(width=32) | st.sampled_from([0.0, math.inf, -math.inf, math.n
 FACTORS = st.floats(2.0**-130, 2.0**127) | st.sampled_from([0.125, 0.1, 2.0**-126, 1e-45, 1e-50, 3.4e38, math.inf])
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), FACTORS, st.sampled_from(list(EXTREMES)), st.sampled_from([0.0, math.inf, -math.inf]), st.booleans())
 def test_the_same_bits_in_float32(data, factor, function, other, inverted):
     graph = Graph()

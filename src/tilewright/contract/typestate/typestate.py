@@ -154,7 +154,7 @@ _STEPS = (
 
 
 def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundaries: bool) -> ProtocolClaims | None:
-    """What a kernel promises; None, with a finding, of one that the target has no instructions for."""
+    """What a kernel promises; None, with a finding, of one that is refuted."""
     kernel = read_kernel(op, facts, findings)
     check_resources(kernel, findings)
     check_tensor_memory(kernel, findings)
@@ -180,7 +180,7 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     patterns = check_roles(kernel, summaries, shared, findings)
     if boundaries:
         run_boundary_counts(kernel, findings, large=any(CIRCLE in doubt for doubt in findings.doubts))
-    return _claims(kernel, summaries, patterns, findings)
+    return None if findings.found else _claims(kernel, summaries, patterns, findings)
 
 
 def _claims(kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns, findings: Findings) -> ProtocolClaims:

@@ -138,13 +138,6 @@ class AgentState:
     def actors(self) -> list[Actors]:
         return [self.everyone, *self.parts.values()]
 
-    def knowledge(self) -> Clock:
-        """What some thread of the agent knows."""
-        known: Clock = {}
-        for each in self.actors():
-            join(known, each.clock)
-        return known
-
 
 def join(clock: Clock, other: Mapping[Track, int]) -> None:
     """Learn all that `other` knows."""

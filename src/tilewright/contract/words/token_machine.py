@@ -717,7 +717,11 @@ def large_counts(kernel: Kernel) -> list[dict[str, int]]:
 def run_boundary_counts(kernel: Kernel, findings: Findings, *, large: bool = False) -> None:
     """Run the kernel's roles at boundary counts. A violation becomes a finding, or the run of an earlier one. large: at
     large ones as well, where a circle of waits is not excluded."""
-    if kernel.cluster_ctas < 1 or not kernel.rings or any(ring.stages < 1 for ring in kernel.rings.values()):
+    if kernel.cluster_ctas < 1 or not kernel.rings:
+        return
+    # One past all shared memory is refuted already, and would be run through as long as it is said to be.
+    most_bytes = kernel.facts.limit("cta.shared_bytes_max")
+    if any(ring.stages < 1 or ring.bytes > most_bytes for ring in kernel.rings.values()):
         return
     if kernel.cluster_ctas > _LARGEST_CLUSTER:
         kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.operations) else kernel

@@ -18,7 +18,6 @@ Checked by: tests/driver/views/test_register_pressure.py, against `ptxas -v`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -121,17 +120,6 @@ def register_pressure(kernel: Kernel) -> tuple[RolePressure, ...] | None:
             elif live > known.live:
                 found[budget] = replace(known, live=live)
     return tuple(found.values())
-
-
-def predicted_registers(kernel: Kernel) -> int | None:
-    """Registers a thread that an assembler would take where nothing limits it, of the hungriest role."""
-    roles = register_pressure(kernel)
-    return None if roles is None else max((role.registers for role in roles), default=0)
-
-
-def without_limits(text: str) -> str:
-    """PTX without directives and instructions that limit registers, so that an assembler says what it would like."""
-    return re.sub(r"(?m)^\s*(\.(maxnreg|reqntid|maxntid|minnctapersm)\b|setmaxnreg\.)[^\n]*\n", "\n", text)
 
 
 # ---------------------------------------------------------------- what an assembler makes nothing of

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.contract.event_stream import at
 from tests.contract.judged_stream import ONE
@@ -257,7 +257,6 @@ def steps(draw: st.DrawFn) -> list[set[int] | tuple[bool, dict[int, int]]]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
 @given(steps())
 def test_lanes_know_what_they_were_told(sequence: list[set[int] | tuple[bool, dict[int, int]]]) -> None:
     warp = ev.WarpActor(0, 0)
