@@ -18,13 +18,13 @@ def of_pointers():
     a, b, c = random(M, K), random(K, N), random(M, N)
     tables = torch.zeros(4, dtype=torch.int64)
     sizes = torch.zeros(12, dtype=torch.int32)
-    q = random(2, 4, 512, 64, dtype=torch.float16)
+    q = torch.zeros(16, 16, 4096, 64, dtype=torch.float16)  # The kernel's own constants.
     launch(
         module("int4_gemm/kernel.py").matmul_kernel, (16,), **product(a, torch.zeros(K // 2, N, dtype=torch.int8), c)
     )
     sums = torch.rand(M, N, 4)
     launch(
-        module("gemm/partition_k.py")._matmul_partition_k, (16, 4), **product(a, b, c), c_buf_ptr=sums, PK=4,
+        module("gemm/partition_k.py")._matmul_partition_k, (64,), **product(a, b, c), c_buf_ptr=sums, PK=4,
         PK_SIZE=K // 4, stride_cb_m=sums.stride(0), stride_cb_n=sums.stride(1), stride_cb_k=1,
     )  # fmt: skip
     launch(
@@ -32,8 +32,9 @@ def of_pointers():
         **product(a, torch.zeros(K, N, dtype=torch.int16), c),
     )  # fmt: skip
     launch(
-        module("template_attention/triton_attention.py").triton_tem_fused_with_exp2, (4, 8), arg_Q=q, arg_K=q.clone(),
-        arg_V=q.clone(), out_ptr0=q.clone(), num_queries=512, BLOCK_M=128, BLOCK_N=64, BLOCK_DMODEL=64,
+        module("template_attention/triton_attention.py").triton_tem_fused_with_exp2, (32, 256), arg_Q=q,
+        arg_K=q.clone(), arg_V=q.clone(), out_ptr0=q.clone(), num_queries=4096, BLOCK_M=128,
+        BLOCK_N=64, BLOCK_DMODEL=64,
     )  # fmt: skip
     launch(
         module("grouped_gemm/kernels.py").grouped_matmul_kernel, (132,), group_a_ptrs=tables,

@@ -24,6 +24,6 @@ of_weights = dict(PERMUTE_X=False, USE_TMA_STORE=True, USE_TMA_LOAD_X=True, USE_
 for kernel, named in (
     (forward._grouped_gemm_forward_kernel, dict(y_ptr=y, USE_TMA_LOAD_W=True, **kept)),
     (backward._grouped_gemm_dX_kernel, dict(dY_ptr=y, dX_ptr=random(M * 2, K), USE_TMA_LOAD_W=False, **kept)),
-    (backward._grouped_gemm_dW_kernel, dict(dY_ptr=y, dW_ptr=w, **of_weights)),
+    (backward._grouped_gemm_dW_kernel, dict(dY_ptr=y, dW_ptr=w, **of_weights | dict(x_ptr=random(M * 2, K)))),
 ):
-    tried("unsloth", lambda kernel=kernel, named=named: launch(kernel, (132,), **shared, **named))
+    tried("unsloth", lambda kernel=kernel, named=named: launch(kernel, (132,), **shared | named))

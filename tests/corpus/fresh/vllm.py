@@ -48,7 +48,8 @@ def experts():
     off = ("naive_block_assignment", "use_fp8_w8a8", "use_int8_w8a8", "use_int8_w8a16", "per_channel_quant", "HAS_BIAS")
     launch(
         module("model_executor/layers/fused_moe/fused_moe.py").fused_moe_kernel, (64,),
-        **product(random(M, K), random(N, K).t(), random(512, N)), b_bias_ptr=None, a_scale_ptr=None, b_scale_ptr=None,
+        **product(random(M, K), random(N, K).t(), random(512, N)) | {"b_ptr": random(8, N, K)},
+        b_bias_ptr=None, a_scale_ptr=None, b_scale_ptr=None,
         topk_weights_ptr=torch.rand(512), sorted_token_ids_ptr=torch.arange(1024, dtype=torch.int32) % 512,
         expert_ids_ptr=torch.arange(16, dtype=torch.int32) // 2, num_valid_tokens=512, EM=1024, stride_be=N * K,
         num_tokens_post_padded_ptr=torch.tensor([1024], dtype=torch.int32), group_n=0, group_k=0, SPLIT_K=1,

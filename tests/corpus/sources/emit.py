@@ -16,6 +16,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
+from triton.runtime.errors import OutOfResources
 
 _BYTES = {
     "fp16": 2,
@@ -30,6 +31,7 @@ _BYTES = {
     "i16": 2,
     "i1": 1,
 }
+_SHARED_BYTES = 232448  # Of a CTA, on both targets; Triton loads no kernel that takes more.
 # Triton's numbers of the driver's element types and swizzle modes.
 _ELEMENT = {0: "u8", 1: "u16", 2: "u32", 3: "i32", 4: "u64", 5: "i64", 6: "f16", 7: "f32", 9: "f64", 10: "bf16"}
 _PADDED = {14: "u4x16_align16"}  # Of 4-bit elements, two a byte in the array and a byte each in shared memory's boxes.
@@ -74,6 +76,8 @@ def emit(family, name, fn, args, grid, targets=(90, 100), options=None, gluon=Fa
         if wanted and not any(word in f"{full}.ptx" for word in wanted):
             continue
         compiled = _compile(fn, args, target, dict(options or {}), gluon, native)
+        if compiled.metadata.shared > _SHARED_BYTES:
+            raise OutOfResources(compiled.metadata.shared, _SHARED_BYTES, "shared memory")
         path = folder / f"{full}.ptx"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_clean(compiled.asm["ptx"]), encoding="utf-8")

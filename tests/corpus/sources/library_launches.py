@@ -3,7 +3,8 @@
 `python library_launches.py FOLDER FAMILY TARGET PROGRAM.py` runs PROGRAM, which calls the library with torch's tensors
 on the CPU. Triton and torch are made to believe in a GPU; each kernel that is launched is compiled as
 `emit` does, with the launch that was made, and never run, so every result is garbage. TARGET is 90 or 100. Of an
-autotuner's configurations, the one with about 3 stages and 4 warps is taken. A kernel is caught once.
+autotuner's configurations, the one with about 3 stages and 4 warps is taken whose shared memory a CTA may have. A
+kernel is caught once.
 
 Needs torch and triton (tried: torch 2.14.1, Triton 3.8.0). Not caught: launches whose arguments are tuples.
 """
@@ -20,6 +21,7 @@ from emit import Desc, Ptr, emit
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner
+from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -52,11 +54,11 @@ def _caught(family, target, fn, values, named):
     name = fn.__name__.strip("_")
     if name in _seen:
         return
-    _seen.add(name)
     grid = grid(arguments) if callable(grid) else grid
     described = {each.name: _described(each, arguments[each.name]) for each in fn.params}
     try:
         emit(family, name, fn, described, list(grid), (target,), options)
+        _seen.add(name)
     except triton.CompilationError as error:
         print(name, "does not compile:", str(error).strip().splitlines()[-1])
 
@@ -85,8 +87,13 @@ def _described(parameter, value):
 def _middle_configuration(tuner, *values, **named):
     """The autotuner's `run`: one configuration, nothing timed."""
     configurations = tuner.prune_configs({**dict(zip(tuner.arg_names, values, strict=False)), **named})
-    chosen = min(configurations, key=lambda each: (abs(each.num_stages - 3), abs(each.num_warps - 4)))
-    return tuner.fn.run(*values, **named, **{name: value for name, value in chosen.all_kwargs().items() if value})
+    for each in sorted(configurations, key=lambda each: (abs(each.num_stages - 3), abs(each.num_warps - 4))):
+        chosen = {name: value for name, value in each.all_kwargs().items() if value}
+        try:
+            return tuner.fn.run(*values, **named, **chosen)
+        except OutOfResources as error:
+            print(tuner.base_fn.__name__, "is not taken with", each, error)
+    return None
 
 
 def _believe_in_gpu(target):

@@ -10,7 +10,11 @@ import types
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-_EXCEPTION_CLASSES = (ImportError, AttributeError, TypeError, ValueError, RuntimeError, KeyError, AssertionError)
+from triton.runtime.errors import OutOfResources
+
+_EXCEPTION_CLASSES = (
+    ImportError, AttributeError, TypeError, ValueError, RuntimeError, KeyError, AssertionError, OutOfResources,
+)  # fmt: skip
 
 
 def checkout(name):

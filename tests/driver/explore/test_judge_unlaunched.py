@@ -76,6 +76,38 @@ def test_a_kernel_that_always_traps_is_unknown() -> None:
     assert "assertion" in found.verdict.reasons[0]
 
 
+_STAGED = """.version 8.6
+.target sm_90a
+.address_size 64
+.extern .shared .align 16 .b8 dynamic[];
+.visible .entry k(.param .u32 n) .reqntid 32
+{
+    .reg .pred %p<4>;
+    .reg .b32 %r<8>;
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, dynamic;
+    mad.lo.u32 %r3, %r1, 8192, %r2;
+    mov.u32 %r4, %tid.x;
+    setp.eq.u32 %p1, %r4, 0;
+    @%p1 mbarrier.init.shared::cta.b64 [%r3], 1;
+    mov.u32 %r5, %envreg2;
+    setp.eq.u32 %p2, %r5, 7;
+    @%p2 bra DONE;
+    bar.sync 0;
+DONE:
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("size", ["", "[16]"], ids=["dynamic", "static"])
+def test_a_launch_beyond_all_shared_memory_refutes_nothing(size: str) -> None:
+    """No launch is clean here. An array whose size the text fixes may be too small for a number that it allows."""
+    text = _STAGED if not size else _STAGED.replace(".extern ", "").replace("[]", size)
+    found = judged(text)
+    assert isinstance(found.verdict, Refuted if size else Unknown), found.verdict
+
+
 _SCALED = """.version 8.6
 .target sm_90a
 .address_size 64

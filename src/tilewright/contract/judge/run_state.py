@@ -412,7 +412,8 @@ class Arrivals:
 
 @dataclass(slots=True)
 class AsyncCopyState:
-    """One cp.async of a warp. groups: the number of the group of each lane that has committed it, else -1."""
+    """One cp.async of a warp. groups: the number of the group of each lane that has committed it; uncommitted: the
+    lanes that have not."""
 
     actor: CopyActor
     issuer: WarpState
@@ -422,6 +423,7 @@ class AsyncCopyState:
     done: Completion
     clock: VectorClock
     span: Span
+    uncommitted: int
     groups: dict[int, int] = field(default_factory=lambda: {})
 
 

@@ -205,10 +205,18 @@ def _all_clusters(
     buffers = {buffer.name: buffer.size_bytes for buffer in launch.buffers}
     count = prod(extent // step for extent, step in zip(launch.launch.grid, launch.launch.cluster, strict=True))
 
-    def judge(clusters: tuple[int, ...] | None, watch: Callable[[Event], None] | None = None) -> LaunchJudgement:
+    def judge(
+        clusters: tuple[int, ...] | None,
+        watch: Callable[[Event], None] | None = None,
+        known: LaunchJudgement | None = None,
+    ) -> LaunchJudgement:
+        """known: a judgement of the first of these clusters, which says what has to be followed."""
+        compared = known.repeated_stores if known is not None and watch is None else frozenset[Span]()
         return judge_launch(
             module, launch.launch, buffers, options.interpretations, watch=watch, clusters=clusters, peeks=peeks,
             step_limit=STEP_LIMIT, contents=launch.contents, allows=options.allows,
+            sliced=None if known is None else known.report.sliced,
+            identifying=None if known is None else known.identifying, repeated=compared,
         )  # fmt: skip
 
     watch = recorder.feed if recorder is not None else None
@@ -220,12 +228,16 @@ def _all_clusters(
     reached = first.report.counts.instructions
     steps = reached + _CLUSTER_STEPS
     all_of_them = steps * count <= ALL_CLUSTERS_STEPS
-    if first.errors or first.doubts or all_of_them:
-        whole = judge(None if all_of_them else (0,), watch)
-        clean = not first.errors and not first.doubts
+    clean = not first.errors and not first.doubts
+    known = first if clean and first.complete else None
+    if not clean or all_of_them:
+        again = all_of_them or watch is not None
+        whole = judge(None if all_of_them else (0,), watch, known) if again else first
         return whole, (), reached + whole.report.counts.instructions if clean else reached
+    # To compare what is stored takes about as long again.
+    steps *= 1 + bool(first.repeated_stores)
     some = max(CLUSTERS_AT_ONCE, ALL_CLUSTERS_STEPS // steps)
     chosen = tuple(sorted({round(index * (count - 1) / (some - 1)) for index in range(some)}))
     said = f"of {count} clusters, {len(chosen)} were run, the first and the last among them; the others are like these"
-    whole = judge(chosen, watch)
+    whole = judge(chosen, watch, known)
     return whole, (said,), reached + whole.report.counts.instructions

@@ -96,7 +96,8 @@ class Judged:
     """One launch, judged. steps: warp instructions run; conditions, covered: of its run; iterations: how often each
     loop with a protocol was begun anew at most, by its number; repeats: of those that iterated often enough; too_long:
     the run was given up, and shows nothing but its conditions; asserted: where the kernel's own assertion failed, which
-    excludes the launch; overrun: it failed since an access left an array, in words; inputs: words of memory that it
+    excludes the launch; overrun: it failed since an access left an array, in words; oversized: since it takes more
+    shared memory than the target has, so that no host launches it; inputs: words of memory that it
     read as inputs; constant_ways: of branches that depended on no input in this run; awaited, counts, waits: as of a
     `LaunchJudgement`."""
 
@@ -109,6 +110,7 @@ class Judged:
     too_long: bool = False
     asserted: Span | None = None
     overrun: str = ""
+    oversized: bool = False
     inputs: tuple[Input, ...] = ()
     constant_ways: frozenset[ConstantWay] = frozenset()
     awaited: frozenset[tuple[int, int]] = frozenset()

@@ -422,6 +422,7 @@ def _guilty(exploration: Exploration, text: Places, excuses: dict[int, _Excuse])
         if each.fails
         and id(each) not in excuses
         and not (each.judged.overrun and clean)
+        and not each.judged.oversized
         and not (doubted and _zeros(each))
         and not _uncertain(exploration, each)
     ]

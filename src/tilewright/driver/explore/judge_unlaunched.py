@@ -39,7 +39,7 @@ from tilewright.driver.explore.path_search import Assignment
 from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
 from tilewright.driver.explore.skipped_loops import guards_of
 from tilewright.driver.explore.unknown_boxes import Boxes, UnknownBoxes
-from tilewright.driver.launch.given_launch import PartialLaunch
+from tilewright.driver.launch.given_launch import PartialLaunch, has_dynamic_shared
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch.launch_buffers import BufferContents
 from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
@@ -154,6 +154,8 @@ def judge_unlaunched(
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     examples: dict[tuple[int, int, int], _Failing] = {}
+    # A launch that is made up has all shared memory that the target has.
+    made_up_shared = unknown.given.dynamic_smem_bytes is None and has_dynamic_shared(module, kernel)
 
     def judge(values: Assignment, iterations_most: int) -> Judged:
         runner.iterations_most = iterations_most
@@ -180,7 +182,8 @@ def judge_unlaunched(
                 reviews.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         for finding in judged.allowed:
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
-        return _judged(judged, runner.symbolic, awaited, runner.explored_steps)
+        oversized = made_up_shared and judged.leaves_shared
+        return _judged(judged, runner.symbolic, awaited, runner.explored_steps, oversized)
 
     def take_announced() -> None:
         """Numbers that are what boxes add up to are that in all launches from now on."""
@@ -476,8 +479,11 @@ class _Runner:
             raise _Ended(judged)
 
 
-def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...], steps_most: int) -> Judged:
-    """What one launch showed. awaited: loops that it leaves to other threads to end; steps_most: of its run."""
+def _judged(
+    run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...], steps_most: int, oversized: bool
+) -> Judged:
+    """What one launch showed. awaited: loops that it leaves to other threads to end; steps_most: of its run; oversized:
+    as of `Judged`."""
     too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > steps_most
     too_long = too_long and not run.errors
     doubts = (*run.doubts, *awaited)
@@ -501,6 +507,7 @@ def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...
         too_long,
         run.asserted,
         f"{overrun.message} ({overrun.primary})" if overrun is not None else "",
+        oversized,
         tuple(symbolic.words_read),
         frozenset(symbolic.constant_ways),
         run.awaited,

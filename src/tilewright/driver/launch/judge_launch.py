@@ -67,7 +67,8 @@ _OF_THE_MAP = frozenset({"TM104"})
 """Errors about which tensor map a copy uses, whatever its box."""
 _TRAP_CODE = "MF008"
 _UNWRITTEN = "TC122"
-_TOO_LARGE = ("out-of-bounds", "mbarrier-range", "barrier-number", "barrier-count")
+_OUTSIDE = "out-of-bounds"
+_TOO_LARGE = (_OUTSIDE, "mbarrier-range", "barrier-number", "barrier-count")
 """Names of faults that a number may cause by its size alone."""
 
 _COUNTING = (AsyncCopyArrive, BarrierArrive, BarrierComplete, BarrierExpect, CommitArrive)
@@ -134,6 +135,19 @@ class LaunchJudgement:
         if there was one. In a launch that is made up, a number may be larger than the kernel allows."""
         fault = self.report.fault
         return fault.diagnostic if isinstance(fault, MachineFault) and fault.diagnostic.name in _TOO_LARGE else None
+
+    @property
+    def leaves_shared(self) -> bool:
+        """Whether an access left shared memory: none that `overrun` speaks of is one of global memory."""
+        overrun, text = self.overrun, self.report.sliced.text
+        if overrun is None or overrun.name != _OUTSIDE:
+            return False
+        spaces = {
+            facts.space
+            for facts, instruction in zip(text.facts, text.flow.instructions, strict=True)
+            if instruction.span == overrun.primary
+        }
+        return spaces.isdisjoint(("global", "local", "param", "const"))
 
 
 Allows = Callable[[Diagnostic], bool]

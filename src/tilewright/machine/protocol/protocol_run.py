@@ -175,10 +175,10 @@ def run_protocol(
         chosen: Slice, running: Sequence[int] | None, watch: Observer | None, hook: AtBackEdge | None, rehearsing: bool,
         *, alone: bool = False,
     ) -> ProtocolReport:  # fmt: skip
-        """One run. rehearsing: the first cluster raises `ReadBack`; alone: nobody follows it."""
+        """One run. rehearsing: the first cluster raises `ReadBack`; alone: nobody follows it, nor compares values."""
         run = _Run(
             module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing,
-            peeks, peeks_fail, contested, None if alone else symbolic, not any_global_address,
+            peeks, peeks_fail, frozenset() if alone else contested, None if alone else symbolic, not any_global_address,
         )  # fmt: skip
         if taken is not None:
             run.answer_requests(taken)
@@ -203,7 +203,7 @@ def run_protocol(
         first = (0,) if clusters is None else tuple(clusters)[:1]
         while sliced.loads and _left_out(sliced):
             try:
-                if forget is not None and symbolic is None:
+                if forget is not None and symbolic is None and not contested:
                     return once(sliced, clusters, observe, at_back_edge, True)
                 once(sliced, first, None, None, True, alone=True)
             except ReadBack as found:

@@ -76,7 +76,8 @@ _COMMUTING = frozenset({"add", "mul", "min", "max", "and", "or", "xor", "fma", "
 _TYPE = re.compile(r"(?:[busf]|bf|tf)\d+(?:x\d)?|pred")
 _MULTIPLY, _ADD = np.uint64(0xBF58_476D_1CE4_E5B9), np.uint64(0x9E37_79B9_7F4A_7C15)
 _DIVIDE = np.uint64(pow(0xBF58_476D_1CE4_E5B9, -1, 1 << 64))
-_HALF = np.uint64(32)
+_HALF, _SHIFT = np.uint64(32), np.uint64(29)
+_LANES = np.arange(WARP_SIZE, dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +86,17 @@ class Identity:
 
     words: Words
     fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Of an instruction. operands: the parts that it reads; targets: what it writes, each with its place among the
+    parts of the first operand; volatile: it reads what another moment would give otherwise."""
+
+    operands: tuple[Operand, ...]
+    targets: tuple[tuple[str, int], ...]
+    volatile: bool
+    reads_flag: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -100,9 +112,23 @@ def _name(text: str) -> np.uint64:
 
 def _mixed(before: Words, word: Words | np.uint64) -> Words:
     """A hash of two words, in order."""
-    mixed = (before ^ (before >> np.uint64(29))) * _MULTIPLY + word + _ADD
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * _MULTIPLY
-    return mixed ^ (mixed >> np.uint64(29))
+    mixed = before >> _SHIFT
+    mixed ^= before
+    mixed *= _MULTIPLY
+    mixed += word
+    mixed += _ADD
+    mixed ^= mixed >> _HALF
+    mixed *= _MULTIPLY
+    mixed ^= mixed >> _SHIFT
+    return mixed
+
+
+@lru_cache(maxsize=1 << 12)
+def _everywhere(text: str) -> Words:
+    """A name's hash in each lane."""
+    found = np.full(WARP_SIZE, _name(text), np.uint64)
+    found.flags.writeable = False
+    return found
 
 
 def _part(whole: Words, index: int, count: int) -> Words:
@@ -154,6 +180,7 @@ class ValueIdentities:
             if (text.flow.block_of[at] in regions or not self._is_fixed(_guards(text.flow.instructions[at])))
             and self._is_one_of_several(at)
         )
+        self._forms = {at: self._form(at) for at in self.positions | contested}
         self._executed: set[int] = set()
         self._warps: dict[int, _WarpIdentities] = {}
         self._bytes: dict[int, Words] = {}
@@ -161,6 +188,23 @@ class ValueIdentities:
         self._global_writes = 0
         self._reads: list[Access] | None = None
         self._stored = 0
+
+    def _form(self, position: int) -> _Form:
+        facts, instruction = self.sliced.text.facts[position], self.sliced.text.flow.instructions[position]
+        operands = instruction.operands[1:] if facts.writes and position not in self.contested else instruction.operands
+        first = list(registers_of(instruction.operands[0])) if instruction.operands else []
+        named = [name for name in first if name in facts.writes]
+        parts = list(_flat(instruction.operands[0])) if named else []
+        targets = dict.fromkeys([*named, *sorted(facts.writes - set(named))])
+        return _Form(
+            tuple(each for operand in operands for each in _flat(operand)),
+            tuple(
+                (name, parts.index(Register(name)) if name in named else len(parts) + count)
+                for count, name in enumerate(targets)
+            ),
+            any(map(is_volatile, facts.reads)),
+            FLAG in facts.reads,
+        )
 
     def _is_fixed(self, names: Collection[str]) -> bool:
         """Do the text and the thread's index, or a launch that is given, fix the values of some registers?"""
@@ -229,9 +273,7 @@ class ValueIdentities:
         instruction = self.sliced.text.flow.instructions[position]
         known = self._warps.setdefault(id(warp), _WarpIdentities())
         store = position in self.contested
-        operands = instruction.operands if store or not self.sliced.text.facts[position].writes else None
-        operands = instruction.operands[1:] if operands is None else operands
-        sources = [self._operand(warp, known, each) for operand in operands for each in _flat(operand)]
+        sources = [self._operand(warp, known, each) for each in self._forms[position].operands]
         guard = None
         if instruction.guard is not None:
             guard = self._operand(warp, known, instruction.guard.register)
@@ -260,34 +302,24 @@ class ValueIdentities:
         guard: Identity | None,
     ) -> None:  # fmt: skip
         """Give what an instruction wrote its identity."""
-        text = self.sliced.text
-        facts, instruction = text.facts[position], text.flow.instructions[position]
-        first = list(registers_of(instruction.operands[0])) if instruction.operands else []
-        named = [name for name in first if name in facts.writes]
-        targets = dict.fromkeys([*named, *sorted(facts.writes - set(named))])
-        if FLAG in facts.reads:
+        instruction, form = self.sliced.text.flow.instructions[position], self._forms[position]
+        if form.reads_flag:
             sources = [*sources, known.values.get(FLAG) or self._unlike_any()]
-        lanes = np.zeros(WARP_SIZE, np.bool_)
-        lanes[selector(mask)] = True
+        lanes = selector(mask)
         negated = instruction.guard is not None and instruction.guard.negated
         if guard is not None and guard.fixed and instruction.guard is not None:
             holds = predicate_mask(warp.r[self.slots[instruction.guard.register.name]])
-            chosen = np.zeros(WARP_SIZE, np.bool_)
-            chosen[selector(holds ^ FULL if negated else holds)] = True
-            lanes &= chosen
+            lanes = lanes & selector(holds ^ FULL if negated else holds)
         if not lanes.any():
             return
         self._executed.add(position)
-        parts = list(_flat(instruction.operands[0])) if named else []
-        for count, name in enumerate(targets):
-            index = parts.index(Register(name)) if name in named else len(parts) + count
-            certain = guard is None or guard.fixed
+        whole, certain = bool(lanes.all()), guard is None or guard.fixed
+        for name, index in form.targets:
             new = self._result(position, warp, index, name if certain else "", sources, lanes)
-            old = known.values.get(name, Identity(np.zeros(WARP_SIZE, np.uint64), True))
             words, fixed = new.words, new.fixed
+            old = known.values.get(name, _NOTHING) if not whole or not certain else new
             if guard is not None and not guard.fixed:
                 words, fixed = _mixed(_mixed(_mixed(guard.words, _name(f"guard {negated}")), words), old.words), False
-            whole = bool(lanes.all())
             known.values[name] = Identity(
                 words if whole else np.where(lanes, words, old.words), fixed and (whole or old.fixed)
             )
@@ -299,8 +331,8 @@ class ValueIdentities:
     ) -> Identity:
         text = self.sliced.text
         facts, instruction = text.facts[position], text.flow.instructions[position]
-        row, begin = instruction.row, np.full(WARP_SIZE, _name(f"{instruction.opcode} {index}"), np.uint64)
-        if any(is_volatile(each) for each in facts.reads):
+        row, begin = instruction.row, _everywhere(f"{instruction.opcode} {index}")
+        if self._forms[position].volatile:
             return self._unlike_any()
         if self.unknown is not None and name and name not in self.unknown and (given := self._number(warp, name)):
             return given
@@ -310,7 +342,7 @@ class ValueIdentities:
             if facts.kind == "collective" and sources and all(each.fixed for each in sources):
                 return self._number(warp, name) or self._unlike_any()
             everything = _hash(lanes.tobytes(), *(each.words.tobytes() for each in sources))
-            return Identity(_mixed(_mixed(begin, np.arange(WARP_SIZE, dtype=np.uint64)), everything))
+            return Identity(_mixed(_mixed(begin, _LANES), everything))
         if facts.kind == "compute":
             number = self._number(warp, name) if all(each.fixed for each in sources) else None
             return number or Identity(_computed(instruction, index, begin, sources))
@@ -358,7 +390,7 @@ class ValueIdentities:
         ]
         if instruction.row == "ldmatrix":
             content += [each.words.tobytes() for each in sources]
-            begin = _mixed(begin, np.arange(WARP_SIZE, dtype=np.uint64))
+            begin = _mixed(begin, _LANES)
         return Identity(_folded(_mixed(begin, _hash(*content)), sources))
 
     def _operand(self, warp: Warp, known: _WarpIdentities, operand: Operand) -> Identity:
@@ -373,16 +405,16 @@ class ValueIdentities:
             case Register(name) if name in self.sliced.text.declared or is_volatile(name) or name == "%warpid":
                 return self._unlike_any()
             case Register(name):
-                return Identity(np.full(WARP_SIZE, _name(f"special {name}"), np.uint64))
+                return Identity(_everywhere(f"special {name}"))
             case Negated(register):
                 inner = self._operand(warp, known, register)
                 return Identity(_mixed(inner.words, _name("not")), inner.fixed)
             case Immediate(value):
-                return Identity(np.full(WARP_SIZE, _name(f"number {value}"), np.uint64), True)
+                return Identity(_everywhere(f"number {value}"), True)
             case FloatImmediate():
-                return Identity(np.full(WARP_SIZE, _name(repr(operand)), np.uint64), True)
+                return Identity(_everywhere(repr(operand)), True)
             case Symbol(name):
-                return Identity(np.full(WARP_SIZE, _name(f"symbol {name}"), np.uint64), True)
+                return Identity(_everywhere(f"symbol {name}"), True)
             case _:
                 return self._unlike_any()
 
@@ -398,11 +430,14 @@ class ValueIdentities:
         return _name(f"write {self._written}")
 
     def _unlike_any(self) -> Identity:
-        return Identity(self._fresh() + np.arange(WARP_SIZE, dtype=np.uint64))
+        return Identity(self._fresh() + _LANES)
+
+
+_NOTHING = Identity(np.zeros(WARP_SIZE, np.uint64), True)
 
 
 def _number(value: npt.NDArray[Any]) -> Words:
-    return _mixed(np.full(WARP_SIZE, _name("number"), np.uint64), value.astype(np.uint64))
+    return _mixed(_everywhere("number"), value.astype(np.uint64))
 
 
 def _guards(instruction: Instruction) -> tuple[str, ...]:

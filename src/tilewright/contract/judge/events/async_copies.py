@@ -44,7 +44,9 @@ def issue(state: LaunchState, event: AsyncCopyIssue) -> None:
     thread = _thread(cluster, warp)
     thread.issued += 1
     done = Completion(thread.track, thread.issued)
-    copy = AsyncCopyState(event.copy, warp, cluster, event.lanes, thread.issued, done, warp.clock.copy(), event.span)
+    copy = AsyncCopyState(
+        event.copy, warp, cluster, event.lanes, thread.issued, done, warp.clock.copy(), event.span, event.lanes
+    )
     thread.open.append(copy)
     state.async_copies[event.copy.copy] = copy
     cluster.async_copies.append(copy)
@@ -60,12 +62,13 @@ def commit(state: LaunchState, event: AsyncCopyCommit) -> None:
     """cp.async.commit_group: the lanes' open copies become their next group."""
     cluster, warp = state.step(event.actor)
     thread = _thread(cluster, warp)
-    for lane in _lanes(event.lanes):
-        group = thread.committed.get(lane, 0)
-        thread.committed[lane] = group + 1
-        for copy in thread.open:
-            if copy.lanes >> lane & 1:
-                copy.groups.setdefault(lane, group)
+    groups = {lane: thread.committed.get(lane, 0) for lane in _lanes(event.lanes)}
+    thread.committed.update((lane, group + 1) for lane, group in groups.items())
+    for copy in thread.open:
+        fresh = copy.uncommitted & event.lanes
+        if fresh:
+            copy.groups.update((lane, groups[lane]) for lane in _lanes(fresh))
+            copy.uncommitted &= ~fresh
 
 
 def wait(state: LaunchState, event: AsyncCopyWait) -> None:

@@ -117,8 +117,9 @@ def _told_epoch(warp: WarpState, copy: Record) -> int:
     if done is None:
         return 0
     if not copy.by_engine:
-        waits = () if warp.async_copies is None else warp.async_copies.waits
-        return next((epoch for epoch, covered in waits if covered >= done.value), 0)
+        waits = [] if warp.async_copies is None else warp.async_copies.waits
+        place = bisect_left(waits, done.value, key=lambda each: each[1])  # each wait covers more than those before
+        return waits[place][0] if place < len(waits) else 0
     for thread in warp.bulk.values():
         if done.track in (thread.read_track, thread.write_track):
             known = thread.known_read if done.track == thread.read_track else thread.known_done
