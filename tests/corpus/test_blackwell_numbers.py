@@ -136,9 +136,9 @@ def block_scales(
 @pytest.mark.parametrize(
     ("kernel", "elements", "block", "depth"),
     [
-        ("matmul_mxfp8_mxfp4", ("e5m2", "e2m1"), 32, 256),
-        ("matmul_mxfp4", ("e2m1", "e2m1"), 32, 512),
-        ("matmul_nvfp4", ("e2m1", "e2m1"), 16, 512),
+        ("matmul_mxfp8_mxfp4", ("e5m2", "e2m1"), 32, 512),
+        ("matmul_mxfp4", ("e2m1", "e2m1"), 32, 1024),
+        ("matmul_nvfp4", ("e2m1", "e2m1"), 16, 1024),
     ],
 )
 def test_products_of_blocks_with_scales(kernel: str, elements: tuple[str, str], block: int, depth: int) -> None:

@@ -116,8 +116,8 @@ _FIXED = {
     ),
     "a register that is written twice": "add.u32 %r_x, %r_i, 7; and.b32 %r_x, %r_x, 1; setp.eq.u32 %p_a, %r_x, 2; ",
     "a bit below a multiple": (
-        "shl.b32 %r_x, %r_i, 3; or.b32 %r_x, %r_x, 5; shr.s32 %r_y, %r_x, 31; and.b32 %r_x, %r_x, 3; "
-        "add.u32 %r_x, %r_x, %r_y; setp.ne.u32 %p_a, %r_x, 1; @%p_a bra H; "
+        "shl.b32 %r_x, %r_i, 3; or.b32 %r_c, %r_x, 5; shr.s32 %r_y, %r_c, 31; and.b32 %r_d, %r_c, 3; "
+        "add.u32 %r_e, %r_d, %r_y; setp.ne.u32 %p_a, %r_e, 1; @%p_a bra H; "
     ),
     "the last but one": (
         "add.u32 %r_x, %r_i, 1; setp.ge.u32 %p_a, %r_x, %r_n; @%p_a bra F; st.shared.u32 [%r_buf], %r_b; "

@@ -85,7 +85,7 @@ def test_programs_and_decisions_agree_with_the_reference(kernel, dims, dtype, wa
     compilation = compile_kernel(kernel, dims=dims, dtype=dtype, wanted=wanted, rerun=False, assembled=False)
     inputs = random_inputs(compilation)
     result = run_on_machine(compilation.bundle(), tuple(inputs.values()))
-    (reference,) = evaluate(compilation.tile, inputs, rounded=False).values()
+    (reference,) = evaluate(compilation.source, inputs, rounded=False).values()
     assert relative_error(result, reference) < 1e-2
 
 

@@ -280,7 +280,7 @@ def next_barrier(*rows: str) -> Places:
 def misaligned(item: Instruction, line: str) -> str | None:
     if not fits(item, COPY) or "complete_tx" not in item.opcode:
         return None
-    return re.sub(r"\[(%\w+)\]", r"[\1+8]", line, count=1)
+    return re.sub(r"\[(%\w+)(?:\+(\d+))?\]", lambda at: f"[{at[1]}+{int(at[2] or 0) + 8}]", line, count=1)
 
 
 def plain_barrier_arrival(item: Instruction, line: str) -> str | None:

@@ -30,8 +30,34 @@ _OTHER_STAGE = (
     "the last of this launch's five steps leaves empty copies into the second stage, which the epilogue does not use"
 )
 _LAST_TILE = "after the last tile nobody waits for this mbarrier again"
+_OWN_BYTES = "each thread overwrites only what it has read itself"
+_FIRST_PHASE = "the mbarrier is in its first phase: a wait for the phase before passes at once"
+_SAME_THREADS = "no other threads use the barrier of either number meanwhile"
+_NEXT_FENCE = "the same threads pass another such fence before they meet anybody"
+_NO_COPY = "threads of this CTA and tcgen05.commit signal what was initialised behind the fence before, and no copy"
 
 SURVIVORS: dict[tuple[str, str, int], str] = {
+    ("triton/sm_100a/matmul_mxfp4", "wait behind the next expectation", 458): _OTHER_OBJECT,
+    ("triton/sm_100a/matmul_mxfp4", "barrier dropped", 88): _SECOND_OF_ALLOCATION,
+    ("triton/sm_100a/matmul_mxfp4", "barrier dropped", 166): _INIT_OF_ONE_WARP,
+    ("triton/sm_100a/matmul_mxfp4", "barriers of a block dropped", 166): _INIT_OF_ONE_WARP,
+    ("triton/sm_100a/matmul_mxfp8_mxfp4", "wait behind the next expectation", 443): _OTHER_OBJECT,
+    ("triton/sm_100a/matmul_mxfp8_mxfp4", "barrier dropped", 88): _SECOND_OF_ALLOCATION,
+    ("triton/sm_100a/matmul_mxfp8_mxfp4", "barrier dropped", 166): _INIT_OF_ONE_WARP,
+    ("triton/sm_100a/matmul_mxfp8_mxfp4", "barriers of a block dropped", 166): _INIT_OF_ONE_WARP,
+    ("triton/sm_100a/matmul_nvfp4", "wait behind the next expectation", 485): _OTHER_OBJECT,
+    ("triton/sm_100a/matmul_nvfp4", "barrier dropped", 88): _SECOND_OF_ALLOCATION,
+    ("triton/sm_100a/matmul_nvfp4", "barrier dropped", 166): _INIT_OF_ONE_WARP,
+    ("triton/sm_100a/matmul_nvfp4", "barriers of a block dropped", 166): _INIT_OF_ONE_WARP,
+    ("gluon/sm_100a/tcgen05_plain_m64", "barrier dropped", 57): _SECOND_OF_ALLOCATION,
+    ("gluon/sm_100a/tma_gather_scatter", "barrier dropped", 133): _INIT_OF_ONE_WARP,
+    ("gluon/sm_100a/clc_scale", "barrier dropped", 157): _OWN_BYTES,
+    ("cute/sm_100a/product_s3", "init fence dropped", 75): _NEXT_FENCE,
+    ("cute/sm_100a/product_s3", "init fence dropped", 97): _NO_COPY,
+    ("cute/sm_100a/product_s3", "arrival dropped", 725): _LAST_TILE,
+    ("cute/sm_100a/product_s3", "wait dropped", 117): _FIRST_PHASE,
+    ("cute/sm_100a/product_s3", "barrier of another number", 110): _SAME_THREADS,
+    ("cute/sm_100a/product_s3", "commit dropped", 610): _LAST_TILE,
     ("gluon/sm_100a/tcgen05_two_products", "barrier dropped", 67): _SECOND_OF_ALLOCATION,
     ("gluon/sm_100a/tcgen05_ws_acc2_s3", "barrier dropped", 64): _SECOND_OF_ALLOCATION,
     ("triton/sm_100a/matmul_persistent_ws_s2", "barrier dropped", 64): _SECOND_OF_ALLOCATION,

@@ -386,8 +386,8 @@ emit(
     dict(
         src=Desc("fp16", [64, 64], [1, 64], L16),
         dst=Desc("fp16", [64, 64], [1, 64], L16),
-        gidx=Ptr("i32", 64),
-        sidx=Ptr("i32", 64),
+        gidx=Ptr("i32", 64, data=[(5 * row * row + 3) % 64 for row in range(64)]),
+        sidx=Ptr("i32", 64, data=[(27 * row + 11) % 64 for row in range(64)]),
         ROWS=32,
         BC=64,
     ),

@@ -69,6 +69,6 @@ for name, a, b, block, deep in (
     ("nvfp4", "e2m1", "e2m1", 16, 256),
 ):
     emit(
-        "triton", f"matmul_{name}", mm_scaled, scaled(a, b, block, K=2 * deep, BK=deep), [1, 1], targets=(100,),
+        "triton", f"matmul_{name}", mm_scaled, scaled(a, b, block, K=4 * deep, BK=deep), [1, 1], targets=(100,),
         options=dict(num_warps=4, num_stages=2), math="c = (a * sa) @ (b * sb).T",
     )  # fmt: skip
