@@ -105,6 +105,37 @@ def codes(verdict: Verdict) -> set[str]:
     return {finding.code for finding in verdict.findings}
 
 
+def stored_text(waits: tuple[str, ...]) -> str:
+    """Each lane stores a word to the peer by st.async, and reads the one that it was given, after these waits."""
+    head = exchange_text("", "", "", "").split("FREE0:")[0]
+    waiting = "".join(
+        f"SEEN{index}:\nmbarrier.try_wait.parity{wait}.shared::cta.b64 %p2, [%r4], 0;\n@!%p2 bra SEEN{index};\n"
+        for index, wait in enumerate(waits)
+    )
+    return f"""{head}
+@!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], 128;
+st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%r7], %f2, [%r8];
+{waiting}
+ld.shared.f32 %f1, [%r6];
+barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
+ld.param.u64 %rd1, [out]; mad.lo.u32 %r9, %r2, 32, %r1; mul.wide.u32 %rd2, %r9, 4; add.u64 %rd1, %rd1, %rd2;
+st.global.f32 [%rd1], %f1;
+ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("waits", [(".acquire.cluster",), ("", ".acquire.cluster"), (".acquire.cluster", "")])
+def test_what_a_peer_stores_asynchronously_is_seen_by_a_wait_of_the_clusters_scope(waits: tuple[str, ...]) -> None:
+    assert isinstance(judge(stored_text(waits), strict()), Proven)
+
+
+@pytest.mark.parametrize("waits", [("",), (".acquire.cta",), ("", ".relaxed.cluster")])
+def test_by_a_wait_of_the_ctas_scope_that_is_contested(waits: tuple[str, ...]) -> None:
+    assert codes(judge(stored_text(waits), strict())) == {"CL104"}
+    assert isinstance(judge(stored_text(waits), tolerant()), Proven)
+
+
 WIDE = (".release.cluster", ".acquire.cluster", ".release.cluster", ".acquire.cluster")
 
 

@@ -59,6 +59,8 @@ ENDS = {
     "halved": "again: shr.u32 %r4, %r4, 1; setp.ne.u32 %p1, %r4, 0; @%p1 bra again;",
     "either of two": "again: add.u32 %r4, %r4, 1; mul.f32 %f1, %f1, %f1; setp.lt.u32 %p1, %r4, 9;"
     " setp.gt.f32 %p3, %f1, 0f00000000; and.pred %p4, %p1, %p3; @%p4 bra again;",
+    "by the size of the grid": "mov.u32 %r7, %nctaid.x; mul.lo.u32 %r8, %r7, 64; shl.b32 %r5, %r8, 1;"
+    " again: setp.ge.u32 %p1, %r4, %r9; @%p1 bra past; add.u32 %r4, %r5, %r4; bra again;",
     "unless it is over": "again: add.u32 %r4, %r4, 1; setp.ge.u32 %p1, %r4, 9; not.pred %p3, %p1; @%p3 bra again;",
 }
 STUCK = {
@@ -69,6 +71,17 @@ STUCK = {
 }
 OPEN = {
     "away from the number": "again: add.s32 %r4, %r4, -1; setp.lt.s32 %p1, %r4, %r9; @%p1 bra again;",
+    "by a number that may be 0": "again: add.u32 %r4, %r4, %r9; setp.lt.u32 %p1, %r4, 8; @%p1 bra again;",
+    "by a place in the grid": "mov.u32 %r7, %ctaid.x; again: add.u32 %r4, %r4, %r7; setp.lt.u32 %p1, %r4, 8;"
+    " @%p1 bra again;",
+    "away by the size of the grid": "mov.u32 %r7, %nctaid.x; again: add.u32 %r4, %r4, %r7;"
+    " setp.gt.u32 %p1, %r4, %r9; @%p1 bra again;",
+    "to the end of its range by the size of the grid": "mov.u32 %r7, %nctaid.x; again: add.u32 %r4, %r4, %r7;"
+    " setp.le.u32 %p1, %r4, 4294967295; @%p1 bra again;",
+    "by the size of the grid, but for what is taken off": "mov.u32 %r7, %nctaid.x; again: add.u32 %r5, %r4, %r7;"
+    " add.u32 %r4, %r5, -1; setp.lt.u32 %p1, %r4, %r9; @%p1 bra again;",
+    "by a size that one warp alone has": "setp.eq.u32 %p3, %r9, 1; mov.u32 %r7, 0; @%p3 mov.u32 %r7, %nctaid.x;"
+    " again: add.u32 %r4, %r4, %r7; setp.lt.u32 %p1, %r4, 8; @%p1 bra again;",
     "steps past it": "again: add.u32 %r4, %r4, 3; setp.ne.u32 %p1, %r4, %r9; @%p1 bra again;",
     "in some rounds alone": "again: setp.gt.u32 %p3, %r9, 4; @%p3 add.u32 %r4, %r4, 1;"
     " setp.lt.u32 %p1, %r4, 8; @%p1 bra again;",

@@ -61,7 +61,8 @@ class Record:
     atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any; constant: the
     bytes that each lane writes, once where they repeat, if the text gives them; places: which bytes are which lane's
     (`Access`); cluster: where the access was made, of global memory (its agent names the cluster, too); read_only: a
-    load that takes the bytes for constant; identity: of the value that is written (`Access`).
+    load that takes the bytes for constant; identity: of the value that is written (`Access`);
+    by_peer: threads of another CTA than the one whose mbarrier reports it have stored it asynchronously.
     """
 
     actor: Actor
@@ -86,6 +87,7 @@ class Record:
     read_only: bool = False
     cluster: int = -1
     identity: int = 0
+    by_peer: bool = False
 
 
 FORGOTTEN = Record(

@@ -19,7 +19,8 @@ The subjects are in `judge_*`, which share `launch_state`. What is taken on trus
 one lane counts for its warp. Taken from the caller: a wait that fails is tried again (`retried_waits` reads that off
 the text), and, with `follows_values`, that nothing but waiting depends on which of several unordered strong writes a
 strong read sees; else such reads are doubted.
-Not handled: scopes of complete_tx (see `out_of_scope_order`); a fence beside a relaxed arrival, which counts as none.
+Not handled: scopes of a bulk copy's complete_tx (see `out_of_scope_order`); a fence beside a relaxed arrival, which
+counts as none.
 Checked by: tests/contract/judge/test_happens_before.py, test_happens_before_rules.py, test_barrier_scopes.py.
 """
 

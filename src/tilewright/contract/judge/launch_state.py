@@ -231,6 +231,8 @@ class LaunchState:
             return
         if ordered and lane_order.lanes_conflict(cluster, earlier, record):
             self._report_lanes(earlier, record, space)
+        if ordered and earlier.by_peer and not record.by_engine:
+            self._check_wait_is_wide(cluster, earlier, record, clock, space)
         if not ordered and earlier.write and record.write and is_repeated(earlier, record):
             self.repeated_stores.add(record.span)
             self.findings.doubt(
@@ -279,6 +281,17 @@ class LaunchState:
                 self.findings.doubt(f"{record.span}: {message}, {IF_BOTH_HAPPEN}")
             return
         self.findings.report("NB106", message, record.span, earlier.span, steps, level)
+
+    def _check_wait_is_wide(
+        self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, space: Space
+    ) -> None:
+        """An access to what a peer has stored asynchronously: has a wait of the cluster's scope shown that it is done?
+        A wait of the CTA's scope acquires nothing of other CTAs' threads."""
+        done, level = earlier.completion, self.interpretations.narrow_wait
+        if level is None or done is None or cluster.at(clock, ("wide wait", done.track)) >= done.value:
+            return
+        code, message, steps = describe_race(earlier, record, space, but_for="scope")
+        self.findings.report(code, message, record.span, earlier.span, steps, level)
 
     def _race(
         self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, heard: VectorClock | None,

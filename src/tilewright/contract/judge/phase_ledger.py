@@ -382,6 +382,8 @@ def wait(
     if signals is not None:
         warp.order.join(signals if event.scope != "cta" else cluster.out_of_scope.of(signals))
     if not event.relaxed:
+        if cluster.stored_by_peers and event.scope != "cta":
+            cluster.advance(warp.clock, ("wide wait", barrier.track), barrier.phase)
         lane_order.learn(warp, before.published)
         warp.clock.join(before.published)
         peers = before.published_by_peers

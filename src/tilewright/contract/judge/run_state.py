@@ -220,14 +220,14 @@ class CopyState:
 
     def record(
         self, agent: tuple[Any, ...], write: bool, ranges: Ranges, done: Completion, *, uncertain: bool = False,
-        atomic: bool = False, cluster: int = -1,
+        atomic: bool = False, cluster: int = -1, by_peer: bool = False,
     ) -> Record:  # fmt: skip
-        """An access of the copy, done when `done` says. cluster: of one of global memory."""
+        """An access of the copy, done when `done` says. cluster: of one of global memory; by_peer: as of a `Record`."""
         loads = self.direction == "load"
         operation = _OPERATIONS[loads][write]
         return Record(
             self.actor, agent, write, atomic, self.span, ranges, -1, 0, self.lanes, done, self.issuer.actor, operation,
-            True, uncertain, constant=self.constant, cluster=cluster,
+            True, uncertain, constant=self.constant, cluster=cluster, by_peer=by_peer,
         )  # fmt: skip
 
 
@@ -469,6 +469,7 @@ class ClusterState:
         self._atoms = Atoms(COARSE_BYTES) if atoms is None else atoms
         self.tracks = Tracks()
         self.out_of_scope = OutOfScopeOrder(self.tracks)
+        self.stored_by_peers = False
         self.warps: dict[WarpActor, WarpState] = {}
         self.shared: dict[int, ShadowMemory] = {}
         self.global_memory = ShadowMemory(granule_bytes=COARSE_GLOBAL_BYTES, footprints=footprints)

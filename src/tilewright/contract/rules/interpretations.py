@@ -52,6 +52,7 @@ class Interpretations:
     released_init: Interpretation = Level.ERROR
     idle_followers: Interpretation = Level.ERROR
     narrow_release: Interpretation = Level.ERROR
+    narrow_wait: Interpretation = Level.ERROR
     unwritten_shared: Interpretation = Level.ERROR
     unwritten_tensor_memory: Interpretation = Level.ERROR
     lanes_in_step: Interpretation = Level.ERROR
@@ -241,6 +242,14 @@ POINTS: tuple[ContestedPoint, ...] = (
         ("PTX ISA 8.7, 8.9, 9.7.13.15", "NVIDIA/cutlass, ClusterBarrier::arrive(cta_id) names no scope",
          "NVIDIA/cutlass, CuTe DSL: producer_tail waits for the last stage alone",
          "deepseek-ai/DeepGEMM, sm90 with multicast: slots of both CTAs are released by one instruction"),
+    ),
+    ContestedPoint(
+        "narrow_wait", ("CL104",),
+        "Does a wait of CTA scope (the default) see what threads of a peer have stored by st.async or red.async?",
+        "No: their complete_tx releases at the cluster's scope, and an acquire of CTA scope does not reach them.",
+        "The bytes are there when they are counted, so whoever waits for the phase sees them.",
+        ("PTX ISA 8.7, 8.9.1.1, 9.7.9.13 (st.async)",
+         "NVIDIA/cutlass, ClusterBarrier::wait names no scope"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),

@@ -20,6 +20,7 @@ from collections.abc import Collection
 from tilewright.frontends.ptx.ast import Operand
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.slice_operands import registers_of
+from tilewright.machine.symbolic.idle_loops import accesses_global_memory, tensor_registers
 from tilewright.machine.symbolic.kept_steps import changes_private_memory, is_protocol
 from tilewright.machine.symbolic.memory_words import STRONG
 
@@ -58,7 +59,7 @@ def idle_choices(sliced: Slice, steering: Collection[str]) -> dict[int, frozense
     registers of the tensor core. steering: registers whose values steer the protocol."""
     flow, facts = sliced.text.flow, sliced.text.facts
     heads = {loop.head for loop in flow.loops}
-    tensor = _tensor_registers(sliced)
+    tensor = tensor_registers(sliced.text)
     found: dict[int, frozenset[bool]] = {}
     for position in sliced.executed:
         instruction = flow.instructions[position]
@@ -80,21 +81,11 @@ def idle_choices(sliced: Slice, steering: Collection[str]) -> dict[int, frozense
     return found
 
 
-def _tensor_registers(sliced: Slice) -> frozenset[str]:
-    """Registers that operations of the tensor core name, which they may use for longer than they take to issue."""
-    text = sliced.text
-    found = [
-        text.facts[at].reads | text.facts[at].writes for at, each in enumerate(text.facts) if each.kind == "matrix"
-    ]
-    return frozenset[str]().union(*found)
-
-
 def _is_idle(sliced: Slice, position: int) -> bool:
     """Whether an instruction computes, branches, or accesses global memory without an order to anything else."""
     facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
-    if facts.kind in ("load", "store", "atomic"):
-        return facts.space == "global" and STRONG.isdisjoint(instruction.modifiers)
-    return facts.kind == "compute" or instruction.row == "bra"
+    moves = facts.kind == "compute" or instruction.row == "bra"
+    return moves or accesses_global_memory(sliced.text, position)
 
 
 def _stores_alike(sliced: Slice, branch: int) -> bool:

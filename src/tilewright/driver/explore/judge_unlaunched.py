@@ -55,6 +55,7 @@ from tilewright.machine.protocol.guarded_regions import with_guards
 from tilewright.machine.protocol.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.steering import steering
 from tilewright.machine.symbolic.expression import TAKEN, Table
+from tilewright.machine.symbolic.idle_loops import Idle, idle_loops
 from tilewright.machine.symbolic.kept_steps import is_protocol
 from tilewright.machine.symbolic.tracker import SymbolicRun
 
@@ -147,6 +148,7 @@ def judge_unlaunched(
     runner = _Runner(
         module, run_module, unknown, space, table, interpretations, peeks, _Shown(timeline), allows, ends, watchers
     )
+    runner.idle = idle_loops(sliced)
     runner.explored_steps = _EXPLORED_STEPS if space.dimensions else max(_EXPLORED_STEPS, effort.steps)
     flow = sliced.text.flow
     boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.last.conditions))
@@ -411,6 +413,7 @@ class _Runner:
     given_steps: int = GIVEN_STEPS
     explored_steps: int = _EXPLORED_STEPS
     given_taken: int = 0
+    idle: Idle = field(default_factory=Idle)
     symbolic: SymbolicRun = field(init=False)
     last: SymbolicRun = field(init=False)
 
@@ -455,6 +458,7 @@ class _Runner:
             any_box=any_box,
             symbolic=symbolic,
             iterations_most=_SIZING_ITERATIONS if short else self.iterations_most,
+            idle=self.idle,
         )
         if judged.complete and not judged.report.fault and judged.report.sliced is not judged.identifying:
             self.sliced = judged.report.sliced

@@ -52,6 +52,7 @@ from tilewright.machine.symbolic.expression import TAKEN
 
 if TYPE_CHECKING:
     from tilewright.machine.protocol.counter_values import Snapshot
+    from tilewright.machine.symbolic.idle_loops import Idle
     from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 3_000_000
@@ -179,6 +180,7 @@ def judge_launch(
     iterations_most: int | None = None,
     any_box: bool = False,
     also_taken: int = 0,
+    idle: Idle | None = None,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
     sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. They fail
@@ -187,8 +189,8 @@ def judge_launch(
     contents: of the buffers whose bytes are given; symbolic: follows how the first run depends on what the launch
     chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most` times. allows: errors to set
     aside; what follows one that ends the run is a doubt. any_box: ask what goes wrong with every box of the tensor maps
-    that are unknown; else copies through these are doubts. Raises TilewrightError where the launch does not fit the
-    kernel."""
+    that are unknown; else copies through these are doubts. idle: what decides about global memory alone. Raises
+    TilewrightError where the launch does not fit the kernel."""
 
     def judged(
         listener: Callable[[Event], None] | None,
@@ -220,6 +222,7 @@ def judge_launch(
                 any_box,
                 contents,
                 identify,
+                idle,
             )
 
         if repeated:
@@ -262,8 +265,8 @@ def judge_launch(
         allowed.update(dict.fromkeys(other.allowed))
         if other.errors or other.doubts or not other.complete:
             return replace(other, allowed=tuple(allowed))
-    flow = first.report.sliced.text.flow
-    loops = (f"the loop at {flow.instructions[at].span} ends" for at in first.report.sliced.open_loops)
+    flow, assumed = first.report.sliced.text.flow, () if idle is None else idle.assumed
+    loops = (f"the loop at {flow.instructions[at].span} ends" for at in (*first.report.sliced.open_loops, *assumed))
     return replace(first, assumptions=(*first.assumptions, *assumptions, *loops), allowed=tuple(allowed))
 
 
@@ -315,6 +318,7 @@ def _judge_once(
     any_box: bool,
     contents: Sequence[BufferContents],
     identify: frozenset[Span],
+    idle: Idle | None,
 ) -> LaunchJudgement:
     whole, known = filled(buffers, contents)
     judge, turns = _witnesses(launch, interpretations, any_global_address)
@@ -360,6 +364,7 @@ def _judge_once(
         taken=taken,
         identify=identify,
         symbolic=symbolic,
+        idle=idle,
     )
     add_steps(report.counts.instructions)
     doubts = [f"{taint.span}: {taint.describe()}" for taint in report.taints]

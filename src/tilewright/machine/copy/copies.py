@@ -93,7 +93,7 @@ _ALL = 0xFFFF_FFFF
 
 def _issued(
     issued: Issue, load: bool, destinations: tuple[int, ...], ranges: Ranges, byte_count: int, barrier: int | None,
-    barrier_ctas: tuple[int, ...] = (), box: BoxPlace | None = None,
+    barrier_ctas: tuple[int, ...] = (), box: BoxPlace | None = None, stored: bool = False,
 ) -> None:  # fmt: skip
     observe = issued.cluster.observe
     if observe is not None:
@@ -101,7 +101,7 @@ def _issued(
             CopyIssue(
                 issued.warp.actor, issued.lane, issued.copy, "load" if load else "store", destinations, ranges,
                 byte_count, barrier, issued.span, issued.tensor_map,
-                () if barrier_ctas == destinations else barrier_ctas, box,
+                () if barrier_ctas == destinations else barrier_ctas, box, stored,
             )
         )  # fmt: skip
 
@@ -123,15 +123,15 @@ class Destination:
 
 def _load(
     issued: Issue, targets: list[Destination], ranges: Ranges, byte_count: int, read: Callable[[], Delivery | None],
-    box: BoxPlace | None = None,
+    box: BoxPlace | None = None, stored: bool = False,
 ) -> None:  # fmt: skip
     """Announce a load, queue its read, then its write to each target, then the completions. What is read is None where
-    the run does without values."""
+    the run does without values. stored: by threads."""
     for target in targets:
         _check_shared(target.cta, ranges, issued.span)
     destinations = tuple([target.cta.linear for target in targets])
     told = tuple([target.barrier_cta.linear for target in targets])
-    _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, told, box)
+    _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, told, box, stored)
 
     def act() -> None:
         delivery = read()
@@ -213,20 +213,21 @@ def load_bytes(
 
 def load_values(
     issued: Issue, values: npt.NDArray[np.uint8], target: Destination, offsets: Sequence[int], ranges: Ranges,
-    combine: Combine | None = None,
+    combine: Combine | None = None, *, stored: bool = True,
 ) -> None:  # fmt: skip
-    """Bytes that the instruction itself carries (st.async, red.async, clusterlaunchcontrol) to shared memory.
+    """Bytes that the instruction itself carries (st.async, red.async, clusterlaunchcontrol) to shared memory. stored:
+    they are a thread's.
 
     values: a row for each of `offsets`, which ascend, and lie apart by a row's bytes at the least; ranges: their bytes.
     """
     row_bytes = values.shape[1]
     at = np.add.outer(np.array(offsets, np.int64), np.arange(row_bytes, dtype=np.int64)).reshape(-1)
-    _load(issued, [target], ranges, values.size, lambda: Delivery(at, values.ravel(), combine))
+    _load(issued, [target], ranges, values.size, lambda: Delivery(at, values.ravel(), combine), stored=stored)
 
 
 def load_no_values(issued: Issue, byte_count: int, target: Destination, ranges: Ranges) -> None:
-    """The same in a run that does without their values."""
-    _load(issued, [target], ranges, byte_count, _read_nothing)
+    """The same, stored by threads, in a run that does without their values."""
+    _load(issued, [target], ranges, byte_count, _read_nothing, stored=True)
 
 
 def _read_nothing() -> None:

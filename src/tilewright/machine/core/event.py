@@ -263,7 +263,8 @@ class CopyIssue:
     bytes: what one destination's barrier will be told. barrier_ctas: the CTAs of the barriers that are told, one for
     each destination; empty where each is the destination's own. tensor_map: machine address of a tensor map that lies
     in global memory, which the copy reads through the tensormap proxy (None for one among the parameters). box: of a
-    tensor copy of tile mode, which moves values as they are; None for any other.
+    tensor copy of tile mode, which moves values as they are; None for any other. stored: threads store it (st.async,
+    red.async).
     """
 
     actor: WarpActor
@@ -278,6 +279,7 @@ class CopyIssue:
     tensor_map: int | None = None
     barrier_ctas: tuple[int, ...] = ()
     box: BoxPlace | None = None
+    stored: bool = False
 
 
 @value

@@ -234,7 +234,9 @@ def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
                 issued = copies.issue(warp, lane, instruction.span)
                 response = np.array(answer, np.uint32).view(np.uint8)
                 ranges = ((offset, offset + RESPONSE_BYTES),)
-                copies.load_values(issued, response[None, :], Destination(cta, cta, at), (offset,), ranges)
+                copies.load_values(
+                    issued, response[None, :], Destination(cta, cta, at), (offset,), ranges, stored=False
+                )
 
     return Control(act)
 

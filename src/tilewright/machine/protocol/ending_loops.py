@@ -3,14 +3,15 @@
 A warp that never leaves such a loop never comes to what follows, and whoever waits for it hangs. There are three cases,
 by the conditions on which a loop goes round:
 
-- it ends, as it stands: a condition that each round comes to compares a register that goes by constant steps towards
-  what does not change in the loop (or halves it until it is zero);
+- it ends, as it stands: a condition that each round comes to compares a register that goes by steps towards what does
+  not change in the loop (or halves it until it is zero). The steps are constants, or multiples of the grid's or the
+  block's size that are computed before;
 - it is stuck: nothing that its conditions are computed from changes in it, memory least of all. Whether it is left is
   then decided before it is entered, and a run must decide it: its branches may not be left out;
 - it is open: that it ends is an assumption, which a proof prints.
 
-Counters whose bound is a register are taken not to overflow. Not handled (open): steps that are not constants,
-conditions on memory, cycles that are entered at several places. Checked by:
+Counters whose bound or step is a register are taken not to overflow. Not handled (open): other steps, conditions on
+memory, cycles that are entered at several places. Checked by:
 tests/machine/protocol/test_ending_loops.py.
 """
 
@@ -33,18 +34,22 @@ OPPOSITE = {
     "ne": "eq",
 }  # fmt: skip
 MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls"}
+_EXTENTS = ("%nctaid.", "%ntid.", "%nclusterid.", "%cluster_nctaid.")
+"""Special registers that are never zero, but for what follows the dot."""
 _DEEPEST = 8
 """Conditions within conditions, and moves between registers, that are followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop of a text. definitions: of each register, the positions in the loop that write it."""
+    """A loop of a text. definitions: of each register, the positions in the loop that write it; everywhere: in the
+    whole text."""
 
     flow: Flow
     facts: Sequence[Facts]
     loop: NaturalLoop
     definitions: dict[str, list[int]]
+    everywhere: Mapping[str, Sequence[int]]
 
     def instruction(self, position: int) -> Instruction:
         return self.flow.instructions[position]
@@ -93,7 +98,7 @@ def ending_of(
     positions that write it."""
     inside = frozenset(flow.positions(loop.blocks))
     mine = {name: [at for at in places if at in inside] for name, places in definitions.items()}
-    this = _Loop(flow, facts, loop, {name: places for name, places in mine.items() if places})
+    this = _Loop(flow, facts, loop, {name: places for name, places in mine.items() if places}, definitions)
     exits = exits_of(flow, loop)
     if any(_fails_in_the_end(this, at) for at in exits):
         return "ends"
@@ -190,6 +195,9 @@ def _comparison_fails(this: _Loop, word: str, left: Operand, right: Operand, kin
         if step == "halves":
             if comparison in ("ne", "gt", "hi") and isinstance(fixed, Immediate) and fixed.value == 0:
                 return True
+        elif step == "grows":
+            if _TOWARDS.get(comparison) == 1 and not _passes_the_end(comparison, fixed, 1, kind):
+                return True
         elif comparison in _TOWARDS:
             if step * _TOWARDS[comparison] > 0 and not _passes_the_end(comparison, fixed, step, kind):
                 return True
@@ -220,9 +228,10 @@ def _stays(this: _Loop, operand: Operand) -> bool:
             return False
 
 
-def _step(this: _Loop, register: str) -> int | Literal["halves"] | None:
-    """By how much a register has grown when the loop has gone round once; None if that is not one constant."""
-    total, halves, name = 0, False, register
+def _step(this: _Loop, register: str) -> int | Literal["halves", "grows"] | None:
+    """By how much a register has grown when the loop has gone round once; None if that is neither one constant nor
+    sure to be more than nothing."""
+    total, halves, grows, name = 0, False, False, register
     for _ in range(_DEEPEST):
         position = this.only(name)
         if position is None:
@@ -239,15 +248,54 @@ def _step(this: _Loop, register: str) -> int | Literal["halves"] | None:
                 total, name = total + value, source
             case "sub", (Register(), Register(source), Immediate(value)):
                 total, name = total - value, source
+            case "add", (Register(), Register(one), Register(other)):
+                sources = [by for by, step in ((one, other), (other, one)) if _is_extent(this, step, _DEEPEST)]
+                if len(sources) != 1:
+                    return None
+                grows, name = True, sources[0]
             case "shr", (Register(), Register(source), Immediate(value)) if value > 0 and _is_unsigned(instruction):
                 halves, name = True, source
             case _:
                 return None
         if name == register:
             if halves:
-                return "halves" if not total else None
+                return "halves" if not total and not grows else None
+            if grows:
+                return "grows" if total >= 0 else None
             return _signed(total) or None
     return None
+
+
+def _is_extent(this: _Loop, register: str, depth: int) -> bool:
+    """Is a register a product of the grid's or the block's size, which the loop does not change?"""
+    if register.startswith(_EXTENTS):
+        return True
+    places = this.everywhere.get(register, ())
+    if len(places) != 1 or register in this.definitions or not depth:
+        return False
+    item = this.instruction(places[0])
+    words = [each for each in item.modifiers if each not in ("lo", "wide")]
+    if item.guard is not None or len(words) != 1 or not words[0][1:].isdigit() or words[0][:1] not in "bus":
+        return False
+
+    def is_one(operand: Operand) -> bool:
+        match operand:
+            case Immediate(value):
+                return value > 0
+            case Register(name):
+                return _is_extent(this, name, depth - 1)
+            case _:
+                return False
+
+    match item.row, item.operands:
+        case "mov", (_, Register(source)):
+            return _is_extent(this, source, depth - 1)
+        case "mul", (_, one, other):
+            return is_one(one) and is_one(other)
+        case "shl", (_, one, Immediate()):
+            return is_one(one)
+        case _:
+            return False
 
 
 def _is_unsigned(instruction: Instruction) -> bool:

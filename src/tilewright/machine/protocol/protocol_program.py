@@ -12,7 +12,7 @@ Checked by: tests/machine/protocol/test_protocol_run.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.base.error import TilewrightError
@@ -39,11 +39,13 @@ from tilewright.machine.tensor_core.fenced_accesses import with_accesses_seen
 
 if TYPE_CHECKING:
     from tilewright.machine.protocol.value_identity import ValueIdentities
+    from tilewright.machine.symbolic.idle_loops import Idle
     from tilewright.machine.symbolic.steps import Iterations, Recording
     from tilewright.machine.symbolic.tracker import SymbolicRun
 
-OnBackEdge = Callable[[Warp, int], None]
-"""Called with a warp and a branch's position when the warp takes a back edge of a loop."""
+OnBackEdge = Callable[[Warp, int], bool]
+"""Called with a warp and a branch's position when the warp takes a back edge of a loop: whether it is to
+leave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,13 @@ def assemble_slice(
     iterations: Iterations = lambda _warp, _loop: (0, 0),
     open_constants: bool = False,
     launch_given: bool = False,
+    idle: Idle | None = None,
 ) -> Assembly:
     """Decode the slice. contested: stores (positions) of which the values need an identity; symbolic: follows what
     depends on inputs; iterations: how often a warp came to a loop before, and has begun it anew since; open_constants:
-    there are constants without a value; launch_given: numbers are those of a launch, not made up. Raises
-    TilewrightError for text that contradicts itself (two labels of one name)."""
+    there are constants without a value; launch_given: numbers are those of a launch, not made up; idle: what decides
+    about global memory alone: such a loop is left where `on_back_edge` says so. Raises TilewrightError for text that
+    contradicts itself (two labels of one name)."""
     instructions = sliced.text.flow.instructions
     kept = sorted(sliced.executed | sliced.touched)
     latches = _latches(sliced)
@@ -130,7 +134,8 @@ def assemble_slice(
     steps: list[Step] = []
     position_of: list[int] = []
     astray = False
-    recording = _recording(decoder, sliced, tracker, slots, symbolic, iterations)
+    recording = _recording(decoder, sliced, tracker, slots, symbolic, iterations, idle)
+    left_for = _left_for(sliced, idle, starts)
     for position in sorted({*kept, *latches, *detours}):
         if position in detours:
             for touched in detours[position]:
@@ -163,7 +168,7 @@ def assemble_slice(
                 step = identities.wrapped(position, step)
             if outcomes is not None:
                 step = outcomes.wrapped(position, step)
-            steps.append(_closing(step, position, on_back_edge) if position in edges else step)
+            steps.append(_closing(step, position, on_back_edge, left_for) if position in edges else step)
             position_of.append(position)
         if position in latches:
             steps.append(_latch(instructions[position], position, on_back_edge))
@@ -178,7 +183,7 @@ def assemble_slice(
 
 def _recording(
     decoder: Decoder, sliced: Slice, tracker: Tracker, slots: Mapping[str, int], symbolic: SymbolicRun | None,
-    iterations: Iterations,
+    iterations: Iterations, idle: Idle | None,
 ) -> Recording | None:  # fmt: skip
     """What follows the expressions of a run, if anything does."""
     if symbolic is None:
@@ -189,7 +194,14 @@ def _recording(
     inputs = symbolic.inputs
     closure = reached_by_inputs(sliced, bool(inputs.block), grid=inputs.grid, data=inputs.data)
     closure &= steering(sliced).registers
-    return Recording(symbolic, decoder, sliced, closure, slots, tracker.forget, iterations)
+    undecided = frozenset[int]() if idle is None else idle.choices
+    return Recording(symbolic, decoder, sliced, closure, slots, tracker.forget, iterations, undecided)
+
+
+def _left_for(sliced: Slice, idle: Idle | None, starts: Sequence[int]) -> dict[int, int]:
+    """The step to which a run goes from the branch that closes an idle loop, as it leaves the loop."""
+    loops: Mapping[int, int] = {} if idle is None else idle.loops
+    return {edge: starts[at] for number, at in loops.items() for edge in sliced.text.flow.loops[number].back_edges}
 
 
 def _identities(
@@ -325,8 +337,8 @@ def _unreadable(
     return Step(Control(act), instruction.span, instruction.opcode, -1, False, frozenset(), frozenset(targets))
 
 
-def _closing(step: Step, position: int, on_back_edge: OnBackEdge) -> Step:
-    """A branch that closes a loop, telling whenever a warp takes it."""
+def _closing(step: Step, position: int, on_back_edge: OnBackEdge, left_for: Mapping[int, int]) -> Step:
+    """A branch that closes a loop: notes whenever a warp takes it, and leaves an idle loop after enough iterations."""
     if not isinstance(step.body, Control):
         return step
     act = step.body.act
@@ -334,8 +346,8 @@ def _closing(step: Step, position: int, on_back_edge: OnBackEdge) -> Step:
 
     def observed(warp: Warp, mask: int) -> int | Signal | None:
         result = act(warp, mask)
-        if isinstance(result, int):
-            on_back_edge(warp, position)
+        if isinstance(result, int) and on_back_edge(warp, position):
+            return left_for[position]
         return result
 
     return step.doing(Control(observed, converged))

@@ -51,9 +51,12 @@ from tilewright.machine.taint.taint import Sources, TaintedDecision
 from tilewright.machine.taint.tracker import ReadBack, Tracker
 
 if TYPE_CHECKING:
+    from tilewright.machine.symbolic.idle_loops import Idle
     from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 50_000_000
+_IDLE_ITERATIONS = 4
+"""After so many a run leaves a loop that decides about global memory alone."""
 _CTAS_KEPT = 64
 """So many CTAs have ended before their memory is looked for: each refers to its warps, and these to it."""
 _REQUEST = "clusterlaunchcontrol.try_cancel"
@@ -152,6 +155,7 @@ def run_protocol(
     peeks_fail: bool = True,
     identify: frozenset[Span] = frozenset(),
     symbolic: SymbolicRun | None = None,
+    idle: Idle | None = None,
 ) -> ProtocolReport:
     """Run the protocol of one launch.
 
@@ -166,8 +170,8 @@ def run_protocol(
     clusterlaunchcontrol.try_cancel; later requests and other clusters get none; None: what is answered is unknown data.
     peeks: waits that never block; peeks_fail: nor ever succeed. identify: stores whose events tell the identity of the
     value (`value_identity`), which takes a larger slice. symbolic: follows how the run depends on what the launch
-    chooses. step_limit: warp instructions. `buffers` are not changed. Raises TilewrightError for a launch that does not
-    fit the kernel or a text that contradicts itself.
+    chooses. idle: loops to leave early, and what decides about these alone. step_limit: warp instructions. `buffers`
+    are not changed. Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
     """
     unknown = _unspecified(module, launch) if unknown_parameters is None else unknown_parameters
 
@@ -179,6 +183,7 @@ def run_protocol(
         run = _Run(
             module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing,
             peeks, peeks_fail, frozenset() if alone else contested, None if alone else symbolic, not any_global_address,
+            idle,
         )  # fmt: skip
         if taken is not None:
             run.answer_requests(taken)
@@ -266,7 +271,7 @@ class _Run:
         known_buffers: frozenset[str], unknown: UnknownBytes, hook: AtBackEdge | None, seed: int,
         schedule: Literal["canonical", "seeded"], rehearsing: bool, peeks: frozenset[Span], peeks_fail: bool,
         contested: frozenset[int],
-        symbolic: SymbolicRun | None, given: bool,
+        symbolic: SymbolicRun | None, given: bool, idle: Idle | None,
     ) -> None:  # fmt: skip
         known: list[tuple[int, int]] = []
         self.tracker = Tracker(observe or _ignore, Sources(), bool(sliced.loads), known, rehearsing=rehearsing)
@@ -281,19 +286,23 @@ class _Run:
         self.sliced = sliced
         self.canonical = schedule == "canonical"
         self.random = Canonical(seed) if self.canonical else Random(seed)
-        trips = self.trips = _Trips(sliced)
+        idle_loops = frozenset[int]() if idle is None else frozenset(idle.loops)
+        trips = self.trips = _Trips(sliced, idle_loops)
         self.work: list[tuple[int, int, int]] = []
 
-        def at_back_edge(warp: Warp, position: int) -> None:
+        def at_back_edge(warp: Warp, position: int) -> bool:
             number = trips.turn(warp, position)
+            if number in idle_loops:
+                return trips.iteration(warp, number)[1] >= _IDLE_ITERATIONS
             if hook is not None and hook(warp.cta.cluster, warp, number):
                 raise _Stop
+            return False
 
         global_known = bool(buffers) and known_buffers >= set(buffers) and not _writes_global(sliced)
         self.assembly: Assembly = assemble_slice(
             self.prepared.decoder, sliced, self.tracker, at_back_edge, unknown, global_known=global_known,
             contested=contested, symbolic=symbolic, iterations=self.trips.iteration,
-            open_constants=bool(self.prepared.memory.open_constants), launch_given=given,
+            open_constants=bool(self.prepared.memory.open_constants), launch_given=given, idle=idle,
         )  # fmt: skip
 
     def answer_requests(self, taken: Sequence[int]) -> None:
@@ -365,9 +374,10 @@ class _Run:
 class _Trips:
     """How often each loop turns, by visit: from one turn of the loop around it to the next."""
 
-    def __init__(self, sliced: Slice) -> None:
+    def __init__(self, sliced: Slice, idle: frozenset[int]) -> None:
         flow = sliced.text.flow
         self.sliced = sliced
+        self.idle = idle
         self.loop_of = {edge: number for number, loop in enumerate(flow.loops) for edge in loop.back_edges}
         self.inner: list[list[int]] = [[] for _ in flow.loops]
         for number, loop in enumerate(flow.loops):
@@ -413,8 +423,9 @@ class _Trips:
             waits = [flow.instructions[at].row in ("mbarrier.try_wait", "mbarrier.test_wait") for at in kept]
             found.append(
                 Loop(
-                    loop.head, loop.back_edges, positions, loop.parent, flow.instructions[loop.head].span, bool(kept),
-                    bool(waits) and all(waits), self.least.get(number), self.most.get(number),
+                    loop.head, loop.back_edges, positions, loop.parent, flow.instructions[loop.head].span,
+                    bool(kept) and number not in self.idle, bool(waits) and all(waits), self.least.get(number),
+                    self.most.get(number),
                 )
             )  # fmt: skip
         return tuple(found)

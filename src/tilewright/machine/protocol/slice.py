@@ -125,16 +125,19 @@ def protocol_slice(
     text: Text | None = None,
     stores: Collection[int] | None = None,
     data: Collection[int] = (),
+    kept: Collection[int] | None = None,
 ) -> Slice:
     """The slice of `kernel`, whose calls must be inlined. stores: positions of stores to shared or generic memory whose
     data matters; None takes all, if the slice loads from there. text: of the kernel, if the caller has it. data: stores
-    whose data is to be computed as if it decided something."""
+    whose data is to be computed as if it decided something. kept: what is executed whatever becomes of its results,
+    None for all that the protocol sees."""
     text = text_of(kernel) if text is None else text
+    kept = frozenset(at for at, facts in enumerate(text.facts) if facts.kept) if kept is None else kept
     looked_at = apart(text)
     sinks = tuple(
         Sink(position, use.register, use.role)
         for position, facts in enumerate(text.facts)
-        if facts.kept or position in looked_at
+        if position in kept or position in looked_at
         for use in facts.uses
         if use.role in SINK_ROLES or (use.role == "data" and position in data)
     )
@@ -148,7 +151,7 @@ def protocol_slice(
         executed = {
             position
             for position, facts in enumerate(text.facts)
-            if facts.kept
+            if position in kept
             or (facts.kind != "hint" and not registers.isdisjoint(facts.writes))
             or position in joined
             or position in looked_at

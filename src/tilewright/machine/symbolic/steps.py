@@ -48,7 +48,8 @@ Iterations = Callable[[Warp, int], tuple[int, int]]
 
 @dataclass(slots=True, eq=False)
 class Recording:
-    """What the wrappers of one run share. closure: registers that may hold expressions; slots: of all names."""
+    """What the wrappers of one run share. closure: registers that may hold expressions; slots: of all names;
+    undecided: choices that decide nothing, so that nothing is noted of them."""
 
     run: SymbolicRun
     decoder: Decoder
@@ -57,6 +58,7 @@ class Recording:
     slots: Mapping[str, int]
     forget_taint: Callable[[Warp, Sequence[int]], None]
     iterations: Iterations
+    undecided: frozenset[int] = frozenset()
     _specials: tuple[int, Mapping[int, str]] | None = None
 
     def specials(self) -> Mapping[int, str]:

@@ -54,7 +54,8 @@ class Traced:
         guard = self.instruction.guard
         self.guard = slots.get(guard.register.name, -1) if guard is not None else -1
         self.negated = guard is not None and guard.negated
-        self.guard_matters = guard is not None and guard.register.name in closure
+        decides = position not in recording.undecided
+        self.guard_matters = guard is not None and guard.register.name in closure and decides
         self.writes = tuple(slots[name] for name in sorted(facts.writes & sliced.registers) if name in slots)
         self.sinks = tuple(
             dict.fromkeys(

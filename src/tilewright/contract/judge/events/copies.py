@@ -85,7 +85,9 @@ def _issue_load(
         initialised.check_init(cluster, barrier, clock, warp, span, state.findings, engine)
         barrier.users[warp.track] = warp.mark(span)
     state.check_barrier_bytes(cluster, cta, event.shared, span, clock)
-    record = copy.record(("copy", copy.actor, cta), True, event.shared, done)
+    by_peer = event.stored and owner != event.actor.cta
+    cluster.stored_by_peers = cluster.stored_by_peers or by_peer
+    record = copy.record(("copy", copy.actor, cta), True, event.shared, done, by_peer=by_peer)
     state.enter(cluster.shared_memory(cta), cluster, record, clock, "shared")
     if event.tensor_map is not None:
         _use_tensor_map(state, cluster, warp, event, copy, done)

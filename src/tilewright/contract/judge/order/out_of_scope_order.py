@@ -11,7 +11,10 @@ components of one clock, so hearsay goes wherever knowledge goes, and what is he
 Along a chain of edges, knowledge remains knowledge only if every edge orders (causality order is transitive, whatever
 the scopes of the single edges).
 
-Not handled: complete_tx, whose data counts as visible to any acquiring wait for its phase, of whatever scope.
+The data of a complete_tx counts as visible to any acquiring wait for its phase; what a peer's threads have stored so
+is contested where no wait is of the cluster's scope (`narrow_wait`, in `launch_state`).
+
+Not handled: scopes of bulk copies.
 Checked by: tests/contract/judge/test_barrier_scopes.py.
 """
 
