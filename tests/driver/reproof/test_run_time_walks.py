@@ -262,6 +262,7 @@ def test_the_end_stands_in_the_text_where_it_is_a_number() -> None:
     assert len(re.findall(r"bra everywhere_\d+;", text())) == 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("element", "result"), [(Element.F8E4M3, Element.F32), (Element.BF16, Element.F32)])
 def test_values_that_products_round_are_not_taken_for_others(element: Element, result: Element) -> None:
     """A result of float32 differs by what its weights of fewer bits are rounded by; a wrong end shows beside that."""
