@@ -146,6 +146,14 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         matmul_kernel,
         {"dims": {"M": tw.dynamic(0, 1000), "N": 256, "K": 256}, "wanted": Wanted(tile=(64, 64), prefetch=2)},
     ),
+    "keys whose number only a launch knows": (
+        causal,
+        {"dims": {"M": 64, "T": tw.dynamic(1, 640), "E": 64, "F": 64}},
+    ),
+    "a sum whose length only a launch knows": (
+        matmul_kernel,
+        {"dims": {"M": 128, "N": 128, "K": tw.dynamic(8, 640, multiple_of=8)}},
+    ),
     "values of 8 bits turned by threads": (
         causal,
         {

@@ -19,6 +19,7 @@ from tilewright.base.size import (
     bounds,
     ceil_div,
     computed,
+    divisor,
     parse_size,
     product,
     settled,
@@ -103,6 +104,13 @@ def test_other_texts_are_no_sizes(text: str) -> None:
 def test_what_is_no_range(least: int, most: int, multiple_of: int) -> None:
     with pytest.raises(TilewrightError):
         Range(least, most, multiple_of)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("6", 6), ("N", 1), ("M", 8), ("M * 6", 48), ("M * 6 + N * 4", 4), ("M // 8", 1)]
+)
+def test_what_a_size_is_a_multiple_of(text: str, number: int) -> None:
+    assert divisor(parse_size(text), {"M": Range(8, 64, 8), "N": Range(1, 9)}) == number
 
 
 def test_a_range_says_what_it_has() -> None:

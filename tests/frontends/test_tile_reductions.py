@@ -229,3 +229,16 @@ def test_what_is_not_compiled_yet_is_said_at_its_line(kernel, message):
     with pytest.raises(TilewrightError, match=message) as raised:
         refuse_unsupported(the_program(trace(kernel, dims, elements)), target("sm_90a"))
     assert raised.value.span is not None and raised.value.span.file == __file__
+
+
+def test_a_mean_along_an_axis_of_a_range_has_no_number_to_divide_by() -> None:
+    @tw.kernel
+    def averaged(x: tw.Tensor["M", "N"], y: tw.Tensor["M"]):
+        i, j = tw.axes("M N")
+        y[i] = tw.mean(x[i, j], over=j)
+
+    elements = dict.fromkeys("xy", Element.F32)
+    with pytest.raises(TilewrightError, match="the number of elements along N is needed here") as caught:
+        trace(averaged, {"M": 4, "N": tw.dynamic(1, 9)}, elements)
+    assert caught.value.span is not None and caught.value.span.line == averaged.line + 3
+    trace(averaged, {"M": tw.dynamic(1, 9), "N": 4}, elements)

@@ -15,6 +15,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tilewright.base.element import Element
+from tilewright.base.size import parse_size
 from tilewright.ir import context
 from tilewright.ir.function import Function
 from tilewright.ir.tile.operations import ConstantOp, FullOp, FunctionAttr
@@ -361,3 +362,15 @@ def test_no_accumulator_of_a_written_loop_is_infinite(number):
 
 def test_the_largest_float32_is_a_constant():
     assert ConstantOp(3.4028234663852886e38, "p:1").value.value.data == 3.4028234663852886e38
+
+
+def test_strides_may_follow_from_the_extents() -> None:
+    kind = TensorType.of(("B", "T", "E"), (3, 700, 64), (parse_size("T * 64"), 64, 1), Element.BF16)
+    assert str(kind) == '!tile.tensor<["B", "T", "E"], [3, 700, 64], ["T * 64", 64, 1], bf16>'
+    assert Parser(context(), str(kind)).parse_attribute() == kind
+    assert kind.stride_elements == (44800, 64, 1) and kind.stride_sizes[0] == parse_size("T * 64")
+    shorter = TensorType.of(kind.axis_names, (3, 5, 64), kind.stride_sizes, Element.BF16)
+    assert shorter.stride_elements == (320, 64, 1)
+    for text in ("Q * 64", "T - 700", "T +"):
+        with pytest.raises((VerifyException, ParseError)):
+            Parser(context(), str(kind).replace("T * 64", text)).parse_attribute()

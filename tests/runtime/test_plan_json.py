@@ -32,6 +32,7 @@ from tilewright.base.plan import (
     UnknownTensorMapParam,
 )
 from tilewright.base.plan_json import plan_from_json, plan_to_json
+from tilewright.base.run_time import plan_at
 from tilewright.base.size import Extent, Range, ceil_div, computed
 
 _extents = st.integers(1, 2**31)
@@ -177,6 +178,28 @@ def test_a_plan_with_run_time_axes_survives() -> None:
     assert document["launches"][0]["params"][2]["value"] == "ceil_div(M, 64)"
 
 
+def test_strides_that_follow_from_extents_survive() -> None:
+    apart, bytes_apart = computed("*", Extent("M"), 32), computed("*", computed("*", Extent("M"), 32), 2)
+    described = TensorMapParam("x", TensorMap(Element.BF16, (32, 512, 4), (64, 32768), (32, 64, 1)))
+    plan = LaunchPlan(
+        (Buffer("x", Element.BF16, (4, 512, 32), (16384, 32, 1), "input"),),
+        (Launch("k", (1, 1, 1), (128, 1, 1), (described,)),),
+        RunTimeSizes(
+            (("M", Range(0, 512, 8)),), ((4, Extent("M"), 32),),
+            (LaunchSizes((1, 1, 1), ((32, Extent("M"), 4, 64, bytes_apart),)),), ((apart, 32, 1),),
+        ),
+    )  # fmt: skip
+    document = json.loads(json.dumps(plan_to_json(plan), allow_nan=False))
+    assert plan_from_json(document) == plan
+    assert document["buffers"][0]["strides"] == ["M * 32", 32, 1]
+    assert document["launches"][0]["params"][0]["map"]["strides_bytes"] == [64, "(M * 32) * 2"]
+    (launch,) = plan_at(plan, {"M": 24}).launches
+    (param,) = launch.params
+    assert isinstance(param, TensorMapParam)
+    assert (param.map.dims, param.map.strides_bytes) == ((32, 24, 4), (64, 1536))
+    assert plan_at(plan, {"M": 24}).buffers[0].strides == (768, 32, 1)
+
+
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
@@ -187,7 +210,7 @@ def test_a_plan_with_run_time_axes_survives() -> None:
         (("buffers", 0, "shape", 0), "Q", "plan.buffers[0].shape[0] names Q, which is no axis of the plan"),
         (("buffers", 0, "shape", 0), "M +", "plan.buffers[0].shape[0] is no size"),
         (("buffers", 0, "shape", 0), 1.5, "plan.buffers[0].shape[0] is the number 1.5"),
-        (("buffers", 0, "strides", 0), "M", "plan.buffers[0].strides[0] is the string 'M'"),
+        (("buffers", 0, "strides", 0), "Q", "plan.buffers[0].strides[0] names Q, which is no axis of the plan"),
         (("launches", 0, "grid", 0), "8 // (M // 64)", "plan.launches[0].grid[0] is no size at every extent"),
         (("launches", 0, "grid"), ["M", 1], "plan.launches[0].grid has 2 entries"),
         (("launches", 0, "block", 0), "M", "plan.launches[0].block[0] is the string 'M'"),

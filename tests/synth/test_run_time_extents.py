@@ -10,9 +10,12 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.size import Extent
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import batched_kernel, grouped_kernel, matmul_kernel
+from tilewright.driver.compile.kernels_scaled import scaled_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
+from tilewright.synth.decide import decide
 from tilewright.synth.run_time_extents import SUPPORTED, refuse_run_time
+from tilewright.targets import target
 
 SOME = tw.dynamic(1, 300)
 
@@ -52,6 +55,39 @@ def of_many(
 
 
 @tw.kernel
+def of_turned_keys(q: tw.Tensor["M", "E"], k: tw.Tensor["E", "T"], v: tw.Tensor["T", "F"], o: tw.Tensor["M", "F"]):
+    i, t, e, f = tw.axes("M T E F")
+    s = tw.dot(q[i, e], k[e, t], over=e)
+    o[i, f] = tw.dot(tw.softmax(s, over=t), v[t, f], over=t)
+
+
+@tw.kernel
+def shifted(
+    q: tw.Tensor["M", "E"],
+    k: tw.Tensor["T", "E"],
+    s: tw.Tensor["M", "T", tw.f32],
+    v: tw.Tensor["T", "F"],
+    o: tw.Tensor["M", "F"],
+):
+    i, t, e, f = tw.axes("M T E F")
+    scores = tw.dot(q[i, e], k[t, e], over=e) + s[i, t]  # here
+    o[i, f] = tw.dot(tw.softmax(scores, over=t), v[t, f], over=t)
+
+
+@tw.kernel
+def biased(
+    q: tw.Tensor["B", "M", "H", "E"],
+    k: tw.Tensor["B", "T", "H", "E"],
+    a: tw.Tensor["B", "T", "H", tw.f32],
+    v: tw.Tensor["B", "T", "H", "F"],
+    o: tw.Tensor["B", "M", "H", "F"],
+):
+    b, i, h, t, e, f = tw.axes("B M H T E F")
+    s = tw.dot(q[b, i, h, e], k[b, t, h, e], over=e) + a[b, t, h]  # here
+    o[b, i, h, f] = tw.dot(tw.softmax(s, over=t), v[b, t, h, f], over=t)
+
+
+@tw.kernel
 def summed(x: tw.Tensor["M", "N"], y: tw.Tensor["N"]):
     i, j = tw.grid("M", "N")
     y[j] = tw.sum(x[i, j], over=i)  # here
@@ -78,10 +114,16 @@ def turned(x: tw.Tensor["M", "A", "B"], y: tw.Tensor["M", "B", "A"]):
 REFUSED = [
     (second_of_the_grid, {"M": SOME, "A": 64}, "is not the first axis of the grid"),
     (rows_by_columns, {"M": SOME, "N": 64, "K": 64}, "is an inner axis of y over (N, M)"),
-    (both_outermost, {"M": 64, "N": 64, "K": SOME}, "the loop sums over K"),
     (matmul_kernel, {"M": 64, "N": SOME, "K": 64}, "N, whose extent only the launch knows, is an inner axis of b"),
-    (attention, {"M": 64, "T": SOME, "E": 64, "F": 64}, "this folds along T"),
-    (summed, {"M": SOME, "N": 64}, "this folds along M"),
+    (of_many, {"B": 2, "M": SOME, "T": 64, "E": 64, "F": 64}, "is an inner axis of q over (B, M, E)"),
+    (of_many, {"B": 2, "M": 64, "T": SOME, "E": 4, "F": 64}, "parts of k are (T * 4) * 2 bytes apart, at some"),
+    (of_turned_keys, {"M": 64, "T": SOME, "E": 64, "F": 64}, "parts of k are T * 2 bytes apart, at some extents"),
+    (
+        matmul_kernel,
+        {"M": 64, "N": 64, "K": SOME},
+        "parts of a are K * 2 bytes apart, at some extents no multiple of 16",
+    ),
+    (attention, {"M": 64, "T": SOME, "E": SOME, "F": 64}, "extents of E and T are both"),
     (in_blocks, {"M": SOME, "N": 64}, "has blocks of M"),
     (batched_kernel("none"), {"B": SOME, "M": 64, "N": 64, "K": 64}, "B is the axis of a batch"),
     (grouped_kernel("none", False), {"T": SOME, "G": 4, "N": 64, "K": 64}, "rows stand in groups"),
@@ -102,10 +144,76 @@ def test_what_is_refused(kernel, dims, words) -> None:
         assert caught.value.span.line in (kernel.line + marked[0], kernel.line)
 
 
-def test_a_walk_has_run_time_rows_and_no_run_time_batch() -> None:
+@pytest.mark.parametrize(
+    ("kernel", "dims", "words"),
+    [
+        (summed, {"M": SOME, "N": 64}, "this folds over M, whose extent only the launch knows, in no walk by tiles"),
+    ],
+)
+def test_what_is_summed_in_no_walk_that_takes_it(kernel, dims, words) -> None:
+    with pytest.raises(TilewrightError) as caught:
+        compile_kernel(kernel, dims=dims, rerun=False, assembled=False)
+    assert words in caught.value.message and caught.value.remedy == SUPPORTED
+    assert caught.value.span is not None
+    marked = [at for at, line in enumerate(kernel.source.splitlines()) if line.endswith("# here")]
+    assert caught.value.span.line == kernel.line + (marked[0] if marked else 0)
+
+
+def test_an_array_that_threads_read_has_strides_of_its_own() -> None:
+    """Tensor maps are encoded at the launch; what threads address stands in the text."""
+    dims = {"B": 2, "H": 4, "M": 64, "T": SOME, "E": 64, "F": 64}
+    dtype = {**dict.fromkeys("qkvo", "bf16"), "a": "f32"}
+    with pytest.raises(TilewrightError, match="threads read a, and how far apart its parts are") as caught:
+        compile_kernel(biased, dims=dims, dtype=dtype, rerun=False, assembled=False)
+    assert caught.value.span is not None and "give the strides of a" in caught.value.remedy
+    marked = [at for at, line in enumerate(biased.source.splitlines()) if line.endswith("# here")]
+    assert caught.value.span.line == biased.line + marked[0]
+    room = {"a": (2000, 4, 1)}
+    made = compile_kernel(biased, dims=dims, dtype=dtype, strides=room, rerun=False, assembled=False)
+    assert made.plan.run_time is not None and made.plan.buffer("a").strides == room["a"]
+
+
+def test_rows_that_threads_read_have_a_length_that_is_known() -> None:
+    """Also where they have room: how many numbers are read at once follows from the length."""
+    dims = {"M": 64, "T": tw.dynamic(8, 304, multiple_of=8), "E": 64, "F": 64}
+    dtype = {**dict.fromkeys("qkvo", "bf16"), "s": "f32"}
+    for strides in ({}, {"s": (400, 1)}):
+        with pytest.raises(TilewrightError, match="threads read s, and how far apart") as caught:
+            compile_kernel(shifted, dims=dims, dtype=dtype, strides=strides, rerun=False, assembled=False)
+        assert caught.value.span is not None and caught.value.remedy == SUPPORTED
+        assert caught.value.span.line == shifted.line + 9
+
+
+def test_a_sum_of_any_length_is_of_one_tile_form() -> None:
+    """No CTAs share it, none help, and consumers do not take turns, whatever its largest length would ask for."""
+    for dims in ({"M": 16, "N": 4096}, {"M": 128, "N": 128}, {"M": 4096, "N": 4096}, {"M": 2048, "N": 1536}):
+        exact = walk_of(parts_of({**dims, "K": 16384}))
+        ranged = walk_of(parts_of({**dims, "K": tw.dynamic(8, 16384, multiple_of=8)}))
+        assert (ranged.split, ranged.teams, ranged.stream, ranged.turns) == (1, 1, None, 0), (dims, exact)
+        assert ranged.release_distance <= 1
+
+
+def test_sums_in_two_levels_have_a_length_that_is_known() -> None:
+    scaled = scaled_kernel("none", False, False, (False, False))
+    dims = {"M": 64, "N": 64, "K": tw.dynamic(16, 4096, multiple_of=16)}
+    dtype = {**dict.fromkeys("ab", "f8e4m3"), **dict.fromkeys(("scale_a", "scale_b"), "f32"), "c": "bf16"}
+    with pytest.raises(TilewrightError, match="a sum of 8-bit products over K, whose extent only") as caught:
+        compile_kernel(scaled, dims=dims, dtype=dtype, strides={"b": (1, 4096)}, rerun=False, assembled=False)
+    assert caught.value.span is not None and "accumulation='fast'" in caught.value.remedy
+
+
+def test_a_walk_of_no_elements_gives_no_result() -> None:
+    with pytest.raises(TilewrightError, match="T may be 0, where nothing is launched, and o does not have it"):
+        dims = {"M": 64, "T": tw.dynamic(0, 300), "E": 64, "F": 64}
+        compile_kernel(attention, dims=dims, rerun=False, assembled=False)
+
+
+def test_a_walk_has_run_time_rows_and_length_and_no_run_time_batch() -> None:
     dims = {"T": 64, "E": 64, "F": 64}
-    made = compile_kernel(attention, dims={"M": SOME, **dims}, rerun=False, assembled=False)
-    assert len(made.plan.launches) == 1 and made.plan.run_time is not None
+    for ranges in ({"M": SOME}, {"T": SOME}, {"M": SOME, "T": SOME}):
+        made = compile_kernel(attention, dims={**dims, "M": 64, **ranges}, rerun=False, assembled=False)
+        assert len(made.plan.launches) == 1 and made.plan.run_time is not None
+        assert dict(made.plan.run_time.ranges) == ranges
     with pytest.raises(TilewrightError, match="is not that of this walk's rows") as caught:
         compile_kernel(of_many, dims={"B": SOME, "M": 64, **dims}, rerun=False, assembled=False)
     assert caught.value.span is not None
@@ -130,7 +238,7 @@ def test_a_line_of_its_own() -> None:
     """Where one operation is to blame, the line is its own and not the declaration's."""
     module = trace(summed, {"M": SOME, "N": 64}, {"x": Element.BF16, "y": Element.BF16})
     with pytest.raises(TilewrightError) as caught:
-        refuse_run_time(the_program(module))
+        decide(the_program(module), target("sm_90a"))
     assert caught.value.span is not None and caught.value.span.line == summed.line + 3
 
 

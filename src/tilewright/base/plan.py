@@ -248,8 +248,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSizes:
-    """The sizes of one launch. params: of each parameter, the dimensions of a tensor map, or a scalar that the launch
-    computes; nothing of others."""
+    """The sizes of one launch. params: of each parameter, the dimensions of a tensor map, and behind them its strides
+    where one is no number; or a scalar that the launch computes; nothing of others."""
 
     grid: tuple[Size, Size, Size]
     params: tuple[tuple[Size, ...], ...]
@@ -258,11 +258,13 @@ class LaunchSizes:
 @dataclass(frozen=True, slots=True)
 class RunTimeSizes:
     """What a plan's numbers are where extents are known only at a launch. ranges: of each run-time axis; shapes: of the
-    plan's buffers; launches: of its launches. `base.run_time` puts extents in."""
+    plan's buffers; launches: of its launches; strides: of the buffers, none where all are the buffers' own.
+    `base.run_time` puts extents in."""
 
     ranges: tuple[tuple[str, Range], ...]
     shapes: tuple[tuple[Size, ...], ...]
     launches: tuple[LaunchSizes, ...]
+    strides: tuple[tuple[Size, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

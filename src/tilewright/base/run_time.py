@@ -1,7 +1,8 @@
 """Which numbers of a launch plan depend on extents that only a launch knows, and how?
 
 A plan of a program with run-time axes has the numbers of their largest extents, and says beside which of them follow
-from the actual ones: the extents of buffers, of each launch the grid, the dimensions of tensor maps and the scalars.
+from the actual ones: the extents and the strides of buffers, of each launch the grid, the dimensions and the strides of
+tensor maps, and the scalars.
 `plan_at` puts actual extents in and gives a plan of numbers, which is launched, run or judged as any other.
 
 An extent of 0 leaves nothing to do: its plan has no launches.
@@ -35,8 +36,10 @@ def plan_at(plan: LaunchPlan, extents: Mapping[str, int]) -> LaunchPlan:
         return plan
     for axis, values in sizes.ranges:
         require_in_range(axis, values, extents[axis])
+    strides = sizes.strides or [buffer.strides for buffer in plan.buffers]
     buffers = tuple(
-        replace(buffer, shape=_values(shape, extents)) for buffer, shape in zip(plan.buffers, sizes.shapes, strict=True)
+        replace(buffer, shape=_values(shape, extents), strides=_values(apart, extents))
+        for buffer, shape, apart in zip(plan.buffers, sizes.shapes, strides, strict=True)
     )
     if any(extents[axis] == 0 for axis, _ in sizes.ranges):
         return LaunchPlan(buffers, ())
@@ -62,7 +65,9 @@ def _launch_at(launch: Launch, sizes: LaunchSizes, extents: Mapping[str, int]) -
 def _param_at(param: Param, sizes: Sequence[Size], extents: Mapping[str, int]) -> Param:
     match param:
         case TensorMapParam():
-            return replace(param, map=replace(param.map, dims=_values(sizes, extents)))
+            rank, numbers = len(param.map.dims), _values(sizes, extents)
+            strides = numbers[rank:] or param.map.strides_bytes
+            return replace(param, map=replace(param.map, dims=numbers[:rank], strides_bytes=strides))
         case ScalarParam() if sizes:
             (value,) = _values(sizes, extents)
             return replace(param, value=value)

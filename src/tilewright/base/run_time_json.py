@@ -1,9 +1,9 @@
 """How does a launch plan with run-time axes stand in a JSON document?
 
 As any other (`base.plan_json`), but that `axes` says the range of each run-time axis, and that a number which depends
-on their extents is a string, such as `"M"` or `"min(132, 32 * ceil_div(M, 200))"` (`base.size`): among the extents of a
-buffer, in a grid, among the dimensions of a tensor map, as the value of a scalar. `taken_apart` reads these, and leaves
-a document of numbers, those of the largest extents, which is read as ever.
+on their extents is a string, such as `"M"` or `"min(132, 32 * ceil_div(M, 200))"` (`base.size`): among the extents and
+the strides of a buffer, in a grid, among the dimensions and the strides of a tensor map, as the value of a scalar.
+`taken_apart` reads these, and leaves a document of numbers, those of the largest extents, which is read as ever.
 
 Checked by: tests/runtime/test_plan_json.py.
 """
@@ -28,11 +28,17 @@ def with_sizes(document: dict[str, object], sizes: RunTimeSizes) -> dict[str, ob
     ]
     for buffer, shape in zip(_objects(document["buffers"]), sizes.shapes, strict=True):
         buffer["shape"] = _written(shape)
+    for buffer, strides in zip(_objects(document["buffers"]), sizes.strides, strict=False):
+        buffer["strides"] = _written(strides)
     for launch, each in zip(_objects(document["launches"]), sizes.launches, strict=True):
         launch["grid"] = _written(each.grid)
         for param, of_param in zip(_objects(launch["params"]), each.params, strict=True):
             if param["param"] == "tensor_map":
-                cast("dict[str, object]", param["map"])["dims"] = _written(of_param)
+                described = cast("dict[str, Any]", param["map"])
+                rank = len(described["dims"])
+                described["dims"] = _written(of_param[:rank])
+                if of_param[rank:]:
+                    described["strides_bytes"] = _written(of_param[rank:])
             elif of_param:
                 (param["value"],) = _written(of_param)
     return {**written, **{name: value for name, value in document.items() if name != "format"}}
@@ -68,12 +74,14 @@ def taken_apart(document: Mapping[str, object], where: str) -> tuple[dict[str, o
         pairs = [settle(each, f"{path}[{at}]") for at, each in enumerate(cast("list[object]", value))]
         return [number for number, _ in pairs], tuple(size for _, size in pairs)
 
-    shapes: list[tuple[Size, ...]] = []
+    shapes, strides = list[tuple[Size, ...]](), list[tuple[Size, ...]]()
     launches: list[LaunchSizes] = []
 
     def of_buffer(fields: dict[str, object], path: str) -> None:
         fields["shape"], shape = settle_each(fields.get("shape"), f"{path}.shape")
+        fields["strides"], apart = settle_each(fields.get("strides"), f"{path}.strides")
         shapes.append(shape)
+        strides.append(apart)
 
     def of_launch(fields: dict[str, object], path: str) -> None:
         params: list[tuple[Size, ...]] = []
@@ -83,6 +91,8 @@ def taken_apart(document: Mapping[str, object], where: str) -> tuple[dict[str, o
             if param.get("param") == "tensor_map" and isinstance(param.get("map"), dict):
                 copy = dict(cast("dict[str, object]", param["map"]))
                 copy["dims"], sizes = settle_each(copy.get("dims"), f"{at}.map.dims")
+                copy["strides_bytes"], apart = settle_each(copy.get("strides_bytes"), f"{at}.map.strides_bytes")
+                sizes += () if _are_numbers(apart) else apart
                 param["map"] = copy
             elif param.get("param") == "scalar" and param.get("kind") == "i32" and isinstance(param.get("value"), str):
                 param["value"], size = settle(param["value"], f"{at}.value")
@@ -97,7 +107,12 @@ def taken_apart(document: Mapping[str, object], where: str) -> tuple[dict[str, o
     settled = {name: value for name, value in document.items() if name != "axes"}
     settled["buffers"] = _each(document.get("buffers"), f"{where}.buffers", of_buffer)
     settled["launches"] = _each(document.get("launches"), f"{where}.launches", of_launch)
-    return settled, RunTimeSizes(tuple(ranges.items()), tuple(shapes), tuple(launches))
+    sized = () if all(map(_are_numbers, strides)) else tuple(strides)
+    return settled, RunTimeSizes(tuple(ranges.items()), tuple(shapes), tuple(launches), sized)
+
+
+def _are_numbers(sizes: Sequence[Size]) -> bool:
+    return all(isinstance(each, int) for each in sizes)
 
 
 def _each(value: object, path: str, change: Callable[[dict[str, object], str], None]) -> object:

@@ -13,6 +13,7 @@ Checked by: tests/base/test_size.py, against enumeration.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias, get_args
 
@@ -178,6 +179,22 @@ def bounds(size: Size, ranges: Mapping[str, Range]) -> tuple[int, int]:
                 low, high = high, low
             value = _VALUES[function]
             return value(least, low), value(most, high)
+
+
+def divisor(size: Size, ranges: Mapping[str, Range]) -> int:
+    """A number that a size is a multiple of at every extent, as far as its form shows. Raises KeyError for an axis
+    without a range."""
+    match size:
+        case int():
+            return size
+        case Extent(axis):
+            return ranges[axis].multiple_of
+        case Computed("*", left, right):
+            return divisor(left, ranges) * divisor(right, ranges)
+        case Computed("+" | "-", left, right):
+            return math.gcd(divisor(left, ranges), divisor(right, ranges))
+        case Computed():
+            return 1
 
 
 def number_of(size: Size) -> int:

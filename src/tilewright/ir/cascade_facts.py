@@ -88,6 +88,12 @@ class Product:
         return read_type(self.brought.tensor).element_kind is not self.element
 
 
+def may_end_within(program: tile.ProgramOp, axis: str, size: int) -> bool:
+    """Whether the last of an axis's tiles of so many elements reaches past its end, at some extent."""
+    values = program.run_time.get(axis)
+    return (program.extents[axis] if values is None else values.multiple_of) % size != 0
+
+
 @remembered
 def contractions(program: tile.ProgramOp) -> tuple[ContractOp, ...]:
     """Every contraction, in program order."""

@@ -19,7 +19,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import TensorMemoryOp
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import MapDecision
-from tilewright.ir.sizes import ranges_attr, size_array
+from tilewright.ir.sizes import SizeAttr, ranges_attr, size_array
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
 
 INDEX = ac.IndexType()
@@ -100,15 +100,16 @@ def shared_buffer(build: Build, name: str, address: int, instances: int, size_by
 
 
 def tensor_map(
-    build: Build, name: str, buffer: str, decision: MapDecision, dims: Sequence[Size] | None = None
-) -> SSAValue:
-    """dims: its dimensions, where they are not those decided."""
+    build: Build, name: str, buffer: str, decision: MapDecision, dims: Sequence[Size] | None = None,
+    strides_bytes: Sequence[Size] | None = None,
+) -> SSAValue:  # fmt: skip
+    """dims, strides_bytes: where they are not those decided."""
     properties: dict[str, Attribute] = {
         "sym_name": StringAttr(f"{name}_map"),
         "buffer": StringAttr(buffer),
         "element": StringAttr(decision.element),
         "dims": size_array(decision.dims if dims is None else dims),
-        "strides_bytes": int_array(decision.strides_bytes),
+        "strides_bytes": size_array(decision.strides_bytes if strides_bytes is None else strides_bytes),
         "box": int_array(decision.box),
         "l2_promotion": StringAttr(decision.l2_promotion),
     }
@@ -128,8 +129,11 @@ def new_kernel(
     smem_bytes: int,
     registers: int,
     ranges: Mapping[str, Range] = MappingProxyType({}),
+    counts: Mapping[str, Size] = MappingProxyType({}),
 ) -> tuple[ModuleOp, Build]:
-    """symbols: value and minimum by name; ranges: of run-time axes."""
+    """symbols: value and minimum by name; ranges: of run-time axes; counts: sizes of symbols, by name, of which those
+    are kept that only the launch knows."""
+    known_late = {key: SizeAttr(StringAttr(str(size))) for key, size in counts.items() if not isinstance(size, int)}
     block = Block()
     kernel = ac.KernelOp.create(
         properties={
@@ -137,6 +141,7 @@ def new_kernel(
             "symbols": DictionaryAttr({key: IntAttr(value) for key, (value, _) in symbols.items()}),
             "minima": DictionaryAttr({key: IntAttr(least) for key, (_, least) in symbols.items()}),
             **({"ranges": ranges_attr(ranges)} if ranges else {}),
+            **({"counts": DictionaryAttr(known_late)} if known_late else {}),
             "grid": size_array(grid),
             "cluster": int_array(cluster),
             "block": int_array((threads, 1, 1)),

@@ -33,7 +33,7 @@ from tilewright.ir.ac.team import TeamSumOp
 from tilewright.ir.sizes import ranges_of, sizes_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers
-from tilewright.lower.program import shape_of
+from tilewright.lower.program import shape_of, stride_sizes
 from tilewright.lower.ptx.ac_to_ptx import the_kernel
 from tilewright.lower.ptx.lowering import integers
 from tilewright.lower.ptx.run_time import passed_sizes
@@ -49,7 +49,7 @@ def launch_plan(program: LoweredProgram) -> LaunchPlan:
     if not program.ranges:
         return plan
     sizes = tuple(LaunchSizes(_three(sizes_of(kernel.grid)), _sizes_of_params(kernel)) for kernel in kernels)
-    return replace(plan, run_time=RunTimeSizes(program.ranges, program.shapes, sizes))
+    return replace(plan, run_time=RunTimeSizes(program.ranges, program.shapes, sizes, _sized(program.strides)))
 
 
 def sequence_plan(program: tile.ProgramOp, parts: Sequence[LoweredProgram]) -> LaunchPlan:
@@ -58,6 +58,7 @@ def sequence_plan(program: tile.ProgramOp, parts: Sequence[LoweredProgram]) -> L
     given = {each.name: each for each in buffers(program)}
     handed = {each.name for part in parts for each in part.buffers if each.role == "output"} - given.keys()
     sizes = {name: shape_of(program, name) for name in given}
+    apart = {name: stride_sizes(program, name) for name in given}
     listed, launches, run_time = list(given.values()), list[Launch](), list[LaunchSizes]()
     taken = given.keys() | handed
     for part in parts:
@@ -81,7 +82,13 @@ def sequence_plan(program: tile.ProgramOp, parts: Sequence[LoweredProgram]) -> L
     if not program.run_time:
         return plan
     shapes = tuple(sizes[buffer.name] for buffer in listed)
-    return replace(plan, run_time=RunTimeSizes(tuple(program.run_time.items()), shapes, tuple(run_time)))
+    strides = _sized(tuple(apart.get(buffer.name, buffer.strides) for buffer in listed))
+    return replace(plan, run_time=RunTimeSizes(tuple(program.run_time.items()), shapes, tuple(run_time), strides))
+
+
+def _sized(strides: tuple[tuple[Size, ...], ...]) -> tuple[tuple[Size, ...], ...]:
+    """Strides of arrays, as `RunTimeSizes` has them."""
+    return strides if any(not isinstance(each, int) for apart in strides for each in apart) else ()
 
 
 def _has(known: Buffer, buffer: Buffer) -> bool:
@@ -139,8 +146,13 @@ def _sizes_of_params(kernel: ac.KernelOp) -> tuple[tuple[Size, ...], ...]:
     found: list[tuple[Size, ...]] = []
     for op in kernel.body.block.ops:
         if isinstance(op, ac.TensorMapOp | ac.GlobalOp):
-            found.append(sizes_of(op.dims) if isinstance(op, ac.TensorMapOp) else ())
+            found.append(_sizes_of_map(op) if isinstance(op, ac.TensorMapOp) else ())
     return (*found, *((size,) for size in passed_sizes(kernel).values()))
+
+
+def _sizes_of_map(op: ac.TensorMapOp) -> tuple[Size, ...]:
+    dims, strides = sizes_of(op.dims), sizes_of(op.strides_bytes)
+    return dims if all(isinstance(each, int) for each in strides) else (*dims, *strides)
 
 
 def tensor_map(op: ac.TensorMapOp, extents: Mapping[str, int]) -> TensorMap:
@@ -150,7 +162,7 @@ def tensor_map(op: ac.TensorMapOp, extents: Mapping[str, int]) -> TensorMap:
     return TensorMap(
         Element(op.element.data),
         tuple(value_of(size, extents) for size in sizes_of(op.dims)),
-        integers(op.strides_bytes),
+        tuple(value_of(size, extents) for size in sizes_of(op.strides_bytes)),
         integers(op.box),
         swizzle=cast("Swizzle", kind.swizzle.data),
         l2_promotion=cast("L2Promotion", op.l2_promotion.data),

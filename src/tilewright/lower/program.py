@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.size import Size
+from tilewright.base.size import Size, computed, value_of
 from tilewright.ir.decisions import MapDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.types import tensor_type
@@ -46,3 +46,36 @@ def map_dims(program: tile.ProgramOp, decision: MapDecision, axes: Sequence[str]
             assert dims[at] == extents[axis], f"dimension {at} of a map is {dims[at]}, not {axis}"
             dims[at] = sizes[axis]
     return tuple(dims)
+
+
+def map_strides(
+    program: tile.ProgramOp, decision: MapDecision, parameter: str, axes: Sequence[str]
+) -> tuple[Size, ...]:
+    """Bytes from one element to the next along these axes of a parameter's array, which are those of a map from the
+    innermost on: as they were decided, but for those that follow from extents which the launch says."""
+    kind = next(
+        tensor_type(argument)
+        for name, argument in zip(program.parameters, program.body.block.args, strict=True)
+        if name.data == parameter
+    )
+    sized = {
+        axis: computed("*", stride, kind.element_kind.bytes)
+        for axis, stride in zip(kind.axis_names, kind.stride_sizes, strict=True)
+        if not isinstance(stride, int)
+    }
+    strides: list[Size] = list(decision.strides_bytes)
+    for at, axis in enumerate(axes[1:]):
+        if axis in sized:
+            assert strides[at] == value_of(sized[axis], program.extents), f"stride {at} of a map is not that of {axis}"
+            strides[at] = sized[axis]
+    assert sized.keys() <= set(axes), f"a map of {parameter} without the axes {sorted(sized.keys() - set(axes))}"
+    return tuple(strides)
+
+
+def stride_sizes(program: tile.ProgramOp, parameter: str) -> tuple[Size, ...]:
+    """Elements from one place to the next along each axis of a parameter's array."""
+    return next(
+        tensor_type(argument).stride_sizes
+        for name, argument in zip(program.parameters, program.body.block.args, strict=True)
+        if name.data == parameter
+    )

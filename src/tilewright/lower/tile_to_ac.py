@@ -44,7 +44,7 @@ from tilewright.lower.cascade.kernel import cascade_kernel
 from tilewright.lower.expression import element_body
 from tilewright.lower.points.expression_order import add_in_order
 from tilewright.lower.points.row_kernel import row_kernel
-from tilewright.lower.program import shape_of, sources_of
+from tilewright.lower.program import shape_of, sources_of, stride_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,13 @@ class LoweredKernel:
 @dataclass(frozen=True, slots=True)
 class LoweredProgram:
     """Kernels in launch order, and the arrays they use: the program's parameters, then workspaces. ranges: of its
-    run-time axes; shapes: of the arrays, where there are such axes."""
+    run-time axes; shapes, strides: of the arrays, where there are such axes."""
 
     kernels: tuple[LoweredKernel, ...]
     buffers: tuple[Buffer, ...]
     ranges: tuple[tuple[str, Range], ...] = ()
     shapes: tuple[tuple[Size, ...], ...] = ()
+    strides: tuple[tuple[Size, ...], ...] = ()
 
 
 def lower_program(program: tile.ProgramOp) -> LoweredProgram:
@@ -82,7 +83,9 @@ def lower_program(program: tile.ProgramOp) -> LoweredProgram:
         return lowered
     parameters = {name.data: shape_of(program, name.data) for name in program.parameters}
     shapes = tuple(parameters.get(buffer.name, buffer.shape) for buffer in lowered.buffers)
-    return replace(lowered, ranges=tuple(program.run_time.items()), shapes=shapes)
+    apart = {name.data: stride_sizes(program, name.data) for name in program.parameters}
+    strides = tuple(apart.get(buffer.name, buffer.strides) for buffer in lowered.buffers)
+    return replace(lowered, ranges=tuple(program.run_time.items()), shapes=shapes, strides=strides)
 
 
 def _lowered(program: tile.ProgramOp, decisions: Decisions) -> LoweredProgram:

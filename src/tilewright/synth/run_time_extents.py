@@ -1,8 +1,10 @@
 """Which axes may have extents that only a launch knows?
 
-One axis of the result: the outermost of every array that has it, so that all strides are known, and neither summed
-over nor one of a batch or of groups. It then decides how many tiles there are, how far arrays reach, and nothing else:
-of a walk that folds or multiplies again, its rows. What is beyond that is refused here, at the author's line.
+An axis of the result decides how many tiles there are and how far arrays reach; one that a walk folds or sums over, how
+many iterations a walk has and where its last tile ends. Of either kind there may be one. The first is the outermost
+axis of every array that has it. The second may stand inside of others, such as those of a batch: strides then follow
+from its extent, unless they are given, and the launch encodes them in tensor maps; what threads address must have
+strides that are known. What is beyond that is refused here, at the author's line.
 
 Checked by: tests/synth/test_run_time_extents.py.
 """
@@ -11,21 +13,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import computed, divisor
 from tilewright.base.span import Span
-from tilewright.ir.cascade_facts import CascadeAxes, refuse_at
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade_facts import CascadeAxes, first_alike, load_number, refuse_at
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import dots, grid_axes, grouping, parameter_name, stores, the_grid
+from tilewright.ir.tile.facts import dots, grid_axes, grouping, loads, parameter_name, stores, the_grid
+from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.rules import place_of
-from tilewright.ir.tile.types import axes_text, tensor_type
+from tilewright.ir.tile.types import TensorType, axes_text, tensor_type
 
-SUPPORTED = "a run-time extent is that of one axis, the outermost of each array that has it, which nothing sums over"
+_MAP_BYTES = 16
+"""Of which a tensor map's strides are multiples (CUDA driver, cuTensorMapEncodeTiled)."""
+SUPPORTED = (
+    "a run-time extent is that of one axis of the result, the outermost of each array that has it, and of one that "
+    "products and folds beside a product go along, of arrays that tensor maps bring"
+)
 
 
 def refuse_run_time(program: tile.ProgramOp) -> None:
@@ -37,24 +47,29 @@ def refuse_run_time(program: tile.ProgramOp) -> None:
 
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
-    axis, grid = next(iter(program.run_time), ""), grid_axes(program)
-    if not axis:
-        return
-    if len(program.run_time) > 1:
-        yield program, f"extents of {' and '.join(program.run_time)} are both to be known at run time"
-    for op in program.walk():
-        match op:
-            case ContractOp() if op.axis.data == axis:
-                yield op, f"this product sums over {axis}, whose extent only the launch knows"
-            case tile.LoopOp() if op.axis.data == axis:
-                yield op, f"the loop sums over {axis}, whose extent only the launch knows"
-            case ReduceOp() | ArgReduceOp() if op.axis.data == axis:
-                yield op, f"this folds along {axis}, whose extent only the launch knows"
-            case _:
-                pass
+    folded = {axis for op in program.walk() if (axis := _folded_axis(op)) in program.run_time}
+    for several in (folded, program.run_time.keys() - folded):
+        if len(several) > 1:
+            yield program, f"extents of {' and '.join(sorted(several))} are both to be known at run time"
+    for axis in program.run_time:
+        yield from _unsupported_along(program, axis, folded)
+
+
+def _folded_axis(op: Operation) -> str:
+    """The axis that an operation sums or folds over, if it does."""
+    match op:
+        case ContractOp() | tile.LoopOp() | ReduceOp() | ArgReduceOp():
+            return op.axis.data
+        case _:
+            return ""
+
+
+def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> Iterator[tuple[Operation, str]]:
+    """folded: the run-time axes that something sums or folds over."""
+    grid = grid_axes(program)
     if grouping(program) is not None:
         yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
-    if dots(program) and axis not in grid[-2:]:
+    if dots(program) and axis not in folded and axis not in grid[-2:]:
         yield the_grid(program), f"{axis} is the axis of a batch, whose extent must be known"
     for argument in program.body.block.args:
         names, name = tensor_type(argument).axis_names, parameter_name(program, argument)
@@ -64,13 +79,61 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
                 program,
                 f"{name} over {axes_text(names)} has blocks of {axis}, whose extent only the launch knows",
             )
-        if axis in names[1:]:
+        if axis in names[1:] and (axis not in folded or _is_stored(argument)):
             yield (
                 program,
                 f"{axis}, whose extent only the launch knows, is an inner axis of {name} over {axes_text(names)}",
             )
-    if not dots(program) and axis != grid[0]:
+        for stride in tensor_type(argument).stride_sizes if axis in names[1:] else ():
+            bytes_apart = computed("*", stride, tensor_type(argument).element_kind.bytes)
+            if not isinstance(stride, int) and divisor(bytes_apart, program.run_time) % _MAP_BYTES:
+                yield (
+                    program,
+                    f"parts of {name} are {bytes_apart} bytes apart, at some extents no multiple of {_MAP_BYTES}",
+                )
+    first = next((each for each in grid if each not in folded), "")
+    if not dots(program) and axis not in folded and axis != first:
         yield the_grid(program), f"{axis}, whose extent only the launch knows, is not the first axis of the grid"
+
+
+def _is_stored(argument: SSAValue) -> bool:
+    """Whether an array is a result."""
+    return any(isinstance(use.operation, tile.StoreOp) for use in argument.uses)
+
+
+def refuse_run_time_strides(program: tile.ProgramOp, d: CascadeDecisions) -> None:
+    """Raise TilewrightError where threads read an array whose strides, or the length of whose rows, only the launch
+    knows."""
+    mapped = {slot.load for slot in d.slots if not slot.piece_bytes}
+    for load in loads(program):
+        tensor = tensor_type(read_tensor(load.tensor))
+        sized = any(not isinstance(each, int) for each in tensor.stride_sizes)
+        if not sized and not any(axis in program.run_time for axis in _along_rows(tensor)):
+            continue
+        if load_number(program, first_alike(program, load)) not in mapped:
+            name = parameter_name(program, read_tensor(load.tensor))
+            refuse_at(
+                load,
+                f"threads read {name}, and how far apart its parts are only the launch knows",
+                f"give the strides of {name}, as those of an array with room for the largest extent"
+                if sized and tensor.axis_names[-1] not in program.run_time
+                else SUPPORTED,
+            )
+
+
+def _along_rows(tensor: TensorType) -> list[str]:
+    """The axes along which an array of several is contiguous."""
+    along = zip(tensor.axis_names, tensor.stride_elements, strict=True)
+    return [axis for axis, stride in along if stride == 1] if len(tensor.axis_names) > 1 else []
+
+
+def refuse_run_time_folds(program: tile.ProgramOp) -> None:
+    """Raise TilewrightError where a program that walks no axis by tiles sums or folds over a run-time axis."""
+    for op in program.walk():
+        axis = _folded_axis(op)
+        if axis in program.run_time:
+            what = "the loop sums" if isinstance(op, tile.LoopOp) else "this folds"
+            refuse_at(op, f"{what} over {axis}, whose extent only the launch knows, in no walk by tiles", SUPPORTED)
 
 
 def refuse_empty_launches(program: tile.ProgramOp) -> None:
@@ -88,10 +151,10 @@ def refuse_empty_launches(program: tile.ProgramOp) -> None:
 
 
 def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:
-    """Raise TilewrightError where a walk has a run-time axis that its rows do not lie along. summed: whether it only
-    sums, whose columns may be cut into tiles as well."""
+    """Raise TilewrightError where a walk has a run-time axis that neither its rows lie along nor it goes along itself.
+    summed: whether it only sums, whose columns may be cut into tiles as well."""
     for axis in program.run_time:
-        if axis != axes.row and not (summed and axis == axes.column):
+        if axis not in (axes.row, axes.streamed) and not (summed and axis == axes.column):
             message = f"{axis}, whose extent only the launch knows, is not that of this walk's rows"
             refuse_at(program, message, SUPPORTED)
 

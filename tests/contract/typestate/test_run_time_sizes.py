@@ -152,6 +152,102 @@ def test_stores_that_meet_at_large_extents_alone() -> None:
 
 
 @tw.kernel
+def attention(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], o: tw.Tensor["M", "F"]):
+    i, t, e, f = tw.axes("M T E F")
+    o[i, f] = tw.dot(tw.softmax(tw.dot(q[i, e], k[t, e], over=e), over=t), v[t, f], over=t)
+
+
+@cache
+def of_a_walk() -> ModuleOp:
+    dims = {"M": 200, "T": tw.dynamic(1, 5000), "E": 64, "F": 64}
+    (part,) = uncut(trace(attention, dims, dict.fromkeys("qkvo", Element.BF16)), FACTS, Wanted())
+    (kernel,) = lower_program(the_program(part.module)).kernels
+    return kernel.module
+
+
+def counts(**each: Attribute) -> Callable[[ac.KernelOp], None]:
+    return lambda kernel: kernel.properties.update(counts=DictionaryAttr(each))
+
+
+def symbols(**each: int) -> Callable[[ac.KernelOp], None]:
+    def edit(kernel: ac.KernelOp) -> None:
+        kernel.properties["symbols"] = DictionaryAttr(
+            {**kernel.symbols.data, **{name: IntAttr(number) for name, number in each.items()}}
+        )
+
+    return edit
+
+
+def end(attribute: SizeAttr) -> Callable[[ac.KernelOp], None]:
+    def edit(kernel: ac.KernelOp) -> None:
+        for op in [op for op in kernel.walk() if isinstance(op, ac.ExtentOp)]:
+            op.properties["size"] = attribute
+
+    return edit
+
+
+COUNTS: dict[str, tuple[Callable[[ac.KernelOp], None], str]] = {
+    "no iteration at some lengths": (counts(K=size("T // 128")), "less than its minimum"),
+    "the number of another length": (symbols(K=41), "K is 41, and from 1 to 40 at a launch"),
+    "a symbol that is none": (counts(Q=size("ceil_div(T, 128)")), "the count Q is"),
+    "a count that is a number": (counts(K=IntAttr(40)), "the count K is"),
+    "what counts the tiles": (counts(tiles=size("ceil_div(T, 1250)")), "needs tiles as a number"),
+    "a count of an axis without a range": (counts(K=size("ceil_div(Q, 128)")), "not understood"),
+    "an end of an axis without a range": (end(size("Q")), "not understood"),
+}
+
+
+def test_a_walk_is_proven_for_every_length() -> None:
+    module = of_a_walk()
+    assert isinstance(judge(module, FACTS)[0], Proven)
+    assert "counts = {K = #ac.size" in str(module) and "ac.extent" in str(module)
+    assert str(Parser(context(), str(module)).parse_module()) == str(module)
+
+
+@tw.kernel
+def of_many(
+    q: tw.Tensor["B", "M", "E"], k: tw.Tensor["B", "T", "E"], v: tw.Tensor["B", "T", "F"], o: tw.Tensor["B", "M", "F"]
+):
+    b, i, t, e, f = tw.axes("B M T E F")
+    o[b, i, f] = tw.dot(tw.softmax(tw.dot(q[b, i, e], k[b, t, e], over=e), over=t), v[b, t, f], over=t)
+
+
+@pytest.mark.parametrize(
+    ("stride", "words"),
+    [
+        ("(T * 64) * 2", ""),
+        ("(T * 64) * 524288", ""),
+        ("(T * 64) + T", "is not a multiple of 16"),
+        ("(T * 64) * 268435456", "past 40 bits"),
+        ("Q * 128", "not understood"),
+    ],
+)
+def test_strides_of_a_map_are_legal_at_every_length(stride: str, words: str) -> None:
+    dims = {"B": 3, "M": 200, "T": tw.dynamic(1, 5000), "E": 64, "F": 64}
+    (part,) = uncut(trace(of_many, dims, dict.fromkeys("qkvo", Element.BF16)), FACTS, Wanted())
+    (kernel,) = lower_program(the_program(part.module)).kernels
+    maps = [op for op in kernel.module.walk() if isinstance(op, ac.TensorMapOp) and "T" in str(op.dims)]
+    assert len(maps) == 2 and all(sizes_of(op.strides_bytes)[1] == parse_size("(T * 64) * 2") for op in maps)
+    maps[0].properties["strides_bytes"] = size_array((128, parse_size(stride)))
+    match judge(kernel.module, FACTS)[0]:
+        case Unknown(reasons):
+            assert words and words in reasons[0]
+        case Refuted(findings):
+            assert words and words in findings[0].message
+        case _:
+            assert not words
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_other_counts_are_not_proven(name: str) -> None:
+    edit, words = COUNTS[name]
+    module = of_a_walk().clone()
+    edit(kernel_of(module))
+    verdict = judge(module, FACTS)[0]
+    assert isinstance(verdict, Unknown) and any(words in reason for reason in verdict.reasons), verdict
+
+
+@tw.kernel
 def softmax(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
     i, j = tw.grid("M", "N")
     y[i, j] = tw.softmax(x[i, j], over=j)

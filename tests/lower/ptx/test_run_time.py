@@ -1,6 +1,5 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """A program with a run-time axis has one text for all its extents, and passes what depends on them."""
-
-from __future__ import annotations
 
 from functools import cache
 
@@ -12,7 +11,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan, ScalarParam
 from tilewright.base.run_time import plan_at
-from tilewright.base.size import Extent, ceil_div, value_of
+from tilewright.base.size import Extent, Range, ceil_div, value_of
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.reproof.small import small_instance
@@ -39,20 +38,26 @@ KINDS = {
 }
 
 
+@tw.kernel
+def attention(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], o: tw.Tensor["M", "F"]):
+    i, t, e, f = tw.axes("M T E F")
+    o[i, f] = tw.dot(tw.softmax(tw.dot(q[i, e], k[t, e], over=e), over=t), v[t, f], over=t)
+
+
 @cache
 def decided(name: str) -> ModuleOp:
     return walk({"M": tw.dynamic(1, 1000), "N": 256, "K": 192}, name)
 
 
-def walk(dims: dict[str, tw.Dynamic | int], name: str) -> ModuleOp:
+def walk(dims: dict[str, Range | int], name: str) -> ModuleOp:
     """Decided as the kind of this name."""
     (part,) = uncut(trace(matmul_kernel, dims, dict.fromkeys("abc", Element.BF16)), target("sm_90a"), KINDS[name])
     return part.module
 
 
-def emitted(module: ModuleOp) -> tuple[str, LaunchPlan]:
+def emitted(module: ModuleOp, target: str = "sm_90a") -> tuple[str, LaunchPlan]:
     lowered = lower_program(the_program(module))
-    return lower_to_ptx([each.module for each in lowered.kernels], "sm_90a"), launch_plan(lowered)
+    return lower_to_ptx([each.module for each in lowered.kernels], target), launch_plan(lowered)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -79,6 +84,23 @@ def test_a_launch_passes_the_numbers_of_its_extent(name: str) -> None:
         assert all(ctas % of == 0 for ctas, of in zip(launch.grid, launch.cluster, strict=True))
         assert x * y * z <= max(132, 2)
     assert plan_at(plan, {"M": 1}).launches[0].grid[0] < plan_at(plan, {"M": 1000}).launches[0].grid[0]
+
+
+@pytest.mark.parametrize("target_name", ["sm_90a", "sm_100a"])
+def test_a_walk_takes_its_count_and_its_end(target_name: str) -> None:
+    dims = {"M": tw.dynamic(1, 300), "T": tw.dynamic(1, 1000), "E": 64, "F": 64}
+    traced = trace(attention, dims, dict.fromkeys("qkvo", Element.BF16))
+    (part,) = uncut(traced, target(target_name), Wanted())
+    text, plan = emitted(part.module, target_name)
+    assert plan.run_time is not None
+    for rows, length in ((1, 1), (63, 127), (64, 128), (65, 129), (300, 999)):
+        instance = small_instance(part.module, {**dims, "M": rows, "T": length})
+        assert emitted(instance, target_name)[0] == text
+        (launch,) = plan_at(plan, {"M": rows, "T": length}).launches
+        names = [line.split("size_")[1].rstrip(",") for line in text.split("\n") if ".param .u32 size_" in line]
+        numbers = [param.value for param in launch.params if isinstance(param, ScalarParam)]
+        passed = dict(zip(names, numbers, strict=True))
+        assert (passed["count_K"], passed["extent_T"]) == (-(-length // part.decisions.tile_streamed), length)
 
 
 def test_nothing_is_passed_where_all_is_known() -> None:

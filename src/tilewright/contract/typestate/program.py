@@ -21,10 +21,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
-from tilewright.base.size import Computed, Extent, Size, bounds
+from tilewright.base.size import Computed, Extent, Range, Size, axes_of, bounds
 from tilewright.contract.judge.events.prefetches import check_prefetch
 from tilewright.contract.typestate.finding import Findings
-from tilewright.contract.typestate.run_time_sizes import is_multiple, least_each, most_each, ranges_at
+from tilewright.contract.typestate.run_time_sizes import check_counts, is_multiple, least_each, most_each, ranges_at
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.tensor_memory import TensorMemoryOp, TensorMemoryType, TensorSetUp
@@ -360,6 +360,7 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
     for name, value in symbols.items():
         if value < minima.get(name, 0):
             findings.report("LV009", op, f"{name} is {value}, less than its minimum {minima[name]}")
+    check_counts(op, symbols, minima, findings)
     last = sequence[-1] if sequence else None
     return Kernel(
         name=op.sym_name.data,
@@ -471,7 +472,7 @@ def _map(op: ac.TensorMapOp, facts: Target, findings: Findings) -> Map | None:
         swizzle=kind.swizzle.data,
         interleave=kind.interleave.data,
         dims=dims,
-        strides_bytes=integers(op.strides_bytes),
+        strides_bytes=most_each(op.strides_bytes, op),
         op=op,
     )
     return tensor_map
@@ -483,17 +484,21 @@ def _check_legal(op: ac.TensorMapOp, element: Element, swizzle: str, facts: Targ
         described = TensorMap(
             element=element,
             dims=most_each(op.dims, op),
-            strides_bytes=integers(op.strides_bytes),
+            strides_bytes=most_each(op.strides_bytes, op),
             box=integers(op.box),
             swizzle=cast("Swizzle", swizzle),
         )
         broken = violations(described, facts)
         for violation in broken:
             findings.illegal(violation, op)
-        if not broken and any(not isinstance(size, int) for size in sizes_of(op.dims)):
+        if not broken and any(not isinstance(size, int) for size in (*sizes_of(op.dims), *sizes_of(op.strides_bytes))):
             _check_legal_at_all(op, described, facts, findings)
     except TilewrightError as problem:
         findings.doubt(problem.message, op)
+
+
+def _launched(values: Range) -> tuple[int, int, int]:
+    return values.least_launched, values.most, values.multiple_of
 
 
 def _check_legal_at_all(op: ac.TensorMapOp, largest: TensorMap, facts: Target, findings: Findings) -> None:
@@ -505,13 +510,15 @@ def _check_legal_at_all(op: ac.TensorMapOp, largest: TensorMap, facts: Target, f
             case int():
                 dims.append(size)
             case Extent(axis):
-                each = ranges[axis]
-                dims.append(Dim(axis, each.least_launched, each.most, each.multiple_of))
+                dims.append(Dim(axis, *_launched(ranges[axis])))
             case Computed():
                 findings.doubt(f"a tensor map of an extent {size}, which is computed of an axis's", op)
                 return
+    strides = tuple(size if isinstance(size, int) else str(size) for size in sizes_of(op.strides_bytes))
+    named = {axis for size in sizes_of(op.strides_bytes) for axis in axes_of(size)}
+    sizes = tuple(Dim(axis, *_launched(ranges[axis])) for axis in sorted(named))
     described = SymbolicMap(
-        largest.element.value, tuple(dims), largest.strides_bytes, largest.box, swizzle=largest.swizzle
+        largest.element.value, tuple(dims), strides, largest.box, swizzle=largest.swizzle, sizes=sizes
     )
     answer = prove(described, facts)
     if answer.answer != "legal":

@@ -10,11 +10,11 @@ proved. Checked by: tests/contract/typestate/test_run_time_sizes.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from tilewright.base.error import TilewrightError
@@ -24,15 +24,18 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import AnySize, RangeAttr, SizeAttr, ranges_of, size_of, sizes_of
 
 _WORD = 1 << 32
+"""Sizes are words that the launch passes or counts by,"""
+_STRIDE = 1 << 40
+"""and strides numbers that it encodes (CUDA driver, cuTensorMapEncodeTiled)."""
 
 
 def are_understood(module: ModuleOp, findings: Findings) -> bool:
     """Doubt ranges and sizes that are none; False where there are such."""
     before = len(findings.doubts)
     for op in module.walk():
-        for attribute in op.properties.values():
+        for name, attribute in op.properties.items():
             for each in _sizes_in(attribute):
-                _check_size(op, each, findings)
+                _check_size(op, each, _STRIDE if name == "strides_bytes" else _WORD, findings)
         if isinstance(op, ac.KernelOp) and op.ranges is not None:
             for axis, each in op.ranges.data.items():
                 if not isinstance(each, RangeAttr):
@@ -46,16 +49,20 @@ def _sizes_in(attribute: Attribute) -> Iterator[SizeAttr]:
     elif isinstance(attribute, ArrayAttr):
         for each in cast("ArrayAttr[Attribute]", attribute):
             yield from _sizes_in(each)
+    elif isinstance(attribute, DictionaryAttr):
+        for each in attribute.data.values():
+            yield from _sizes_in(each)
 
 
-def _check_size(op: Operation, attribute: SizeAttr, findings: Findings) -> None:
+def _check_size(op: Operation, attribute: SizeAttr, end: int, findings: Findings) -> None:
+    """end: what it must be less than."""
     try:
         least, most = bounds(attribute.size, ranges_at(op))
     except (KeyError, ZeroDivisionError, ValueError, TilewrightError) as problem:
         findings.doubt(f"the size {attribute.text.data} is not understood: {problem}", op)
         return
-    if least < 0 or most >= _WORD:
-        findings.doubt(f"the size {attribute.text.data} may be {least} or {most}, past 32 bits", op)
+    if least < 0 or most >= end:
+        findings.doubt(f"the size {attribute.text.data} may be {least} or {most}, past {end.bit_length() - 1} bits", op)
 
 
 def ranges_at(op: Operation) -> dict[str, Range]:
@@ -89,6 +96,29 @@ def reaches_no_further(size: Size, than: Size, op: Operation) -> bool:
         return True
     ranges = ranges_at(op)
     return bounds(size, ranges)[1] <= bounds(than, ranges)[0]
+
+
+def check_counts(
+    kernel: ac.KernelOp, symbols: Mapping[str, int], minima: Mapping[str, int], findings: Findings
+) -> None:
+    """Doubt counts that only the launch knows of what is no trip count of `ac.loop`, or of which the proof, which is
+    for all values from the symbol's minimum on, leaves some out."""
+    if kernel.counts is None:
+        return
+    for symbol, size in kernel.counts.data.items():
+        if not isinstance(size, SizeAttr) or symbol not in symbols:
+            findings.doubt(f"the count {symbol} is {size}", kernel)
+            continue
+        least, most = bounds(size.size, ranges_at(kernel))
+        if least < minima.get(symbol, 0):
+            findings.doubt(f"{symbol} may be {least}, less than its minimum {minima[symbol]}", kernel)
+        if not least <= symbols[symbol] <= most:
+            findings.doubt(f"{symbol} is {symbols[symbol]}, and from {least} to {most} at a launch", kernel)
+    for op in kernel.walk():
+        named = {key: each.data for key, each in op.properties.items() if isinstance(each, StringAttr)}
+        for key in ("symbol", "skipped", "slices"):
+            if named.get(key) in kernel.counts.data and not (key == "symbol" and isinstance(op, ac.LoopOp)):
+                findings.doubt(f"needs {named[key]} as a number, which only the launch knows", op)
 
 
 def fixed(attribute: ArrayAttr[AnySize], op: Operation, findings: Findings) -> tuple[int, ...]:

@@ -62,7 +62,7 @@ def check_region(
             require_known(op, list(op.values), known, findings)
             if [value.type for value in op.values] != [ac.ScalarType()] * results or op.next_op is not None:
                 findings.doubt(f"does not end its region with {counted(results, 'value')}", op)
-        elif indices and isinstance(op, ac.AffineOp | ac.IndexDivideOp):
+        elif indices and isinstance(op, ac.AffineOp | ac.IndexDivideOp | ac.ExtentOp):
             require_known(op, list(op.operands), known, findings)
             known.add(op.result)
         elif not check_scalar(op, known, findings):

@@ -166,7 +166,9 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
                 stride = strides[tensor.axis_names.index(axis)]
                 group_strides[name] = stride * tensor.element_kind.bytes
         shape = [derived_extent(axis, extents) for axis in tensor.axis_names]
-        kind = TensorType.of(tensor.axis_names, shape, strides, tensor.element_kind)
+        sized = any(not isinstance(each, int) for each in tensor.stride_sizes)
+        apart = tensor.stride_sizes if sized else strides
+        kind = TensorType.of(tensor.axis_names, shape, apart, tensor.element_kind)
         # The argument is replaced by one of the new type: types of values do not change in place.
         fresh = program.body.block.insert_arg(kind, argument.index)
         argument.replace_all_uses_with(fresh)

@@ -1,17 +1,21 @@
 """At which run-time extents is the text of a program run, when only its launch knows one?
 
 The text is one for all extents: they reach it as parameters, so that nothing is put in the place of anything. What
-depends on the extent is how many tiles there are, how full the last one is, and how many of them a CTA takes. So the
-small instance, whose other extents are reduced as always (`small`), is run with so many tiles as show what one CTA does
-with several, the last one full and of one element; and with one tile and two: at the smallest extent of the range, and
-one below, at and one above a whole tile. All are extents of the range, the nearest where these are none.
+depends on the extent is how many tiles there are, how full the last one is, and how many of them a CTA takes or a walk
+goes through. So the small instance, whose other extents are reduced as always (`small`), is run with so many tiles as
+show what one CTA does with several, and as take every ring round, the last one full and of one element; and with one
+tile and two: at the smallest extent of the range, and one below, at and one above a whole tile. All are extents of the
+range, the nearest where these are none.
 
-That what these show holds of every extent is an argument of its own: the program's proof is for any number of tiles,
-which nothing else of the protocol depends on, and the places of tiles are worked out for each number of them
-(`tile_places`). Checked by: tests/driver/reproof/test_run_time.py.
+That what these show holds of every extent is an argument of its own: the program's proof is for any number of tiles and
+of iterations, which nothing else of the protocol depends on; the places of tiles are worked out for each number of
+them, and how many iterations a launch passes is read off its expression (`tile_places`). Checked by:
+tests/driver/reproof/test_run_time.py and test_run_time_walks.py.
 """
 
 from __future__ import annotations
+
+from itertools import zip_longest
 
 from tilewright.base.size import Computed, Extent, Range, Size
 from tilewright.driver.reproof.small import small_extents
@@ -21,12 +25,23 @@ from tilewright.ir.tile import operations as tile
 
 
 def run_time_instances(program: tile.ProgramOp) -> tuple[dict[str, int], ...]:
-    """Extents of every small instance of a decided program with a run-time axis, the one with most tiles first."""
-    ((axis, values),) = program.run_time.items()
-    base, size = small_extents(program), tile_extent(program, axis)
-    tiles = -(-base[axis] // size)
+    """Extents of every small instance of a decided program with run-time axes, the one with most tiles first. Each has
+    all of its own; what one axis decides no other has a part in, so that they need not be put together in all ways."""
+    base = small_extents(program)
+    listed = {axis: _extents_along(program, axis, base[axis]) for axis in program.run_time}
+    several = zip_longest(*listed.values())
+    return tuple(
+        base | {axis: each or listed[axis][0] for axis, each in zip(listed, extents, strict=True)}
+        for extents in several
+    )
+
+
+def _extents_along(program: tile.ProgramOp, axis: str, most: int) -> list[int]:
+    """Of one axis. most: elements of so many tiles as show what is done with several."""
+    values, size = program.run_time[axis], tile_extent(program, axis)
+    tiles = -(-most // size)
     wanted = ((tiles - 1) * size + 1, tiles * size, values.least_launched, size - 1, size, size + 1)
-    return tuple({**base, axis: extent} for extent in dict.fromkeys(nearest(values, each) for each in wanted))
+    return list(dict.fromkeys(nearest(values, each) for each in wanted))
 
 
 def tile_extent(program: tile.ProgramOp, axis: str) -> int:

@@ -9,7 +9,7 @@ of the program's grid of tiles once.
 
 Of a program with a run-time axis all this is asked for each number of tiles that its range has: the text is one, and
 only the numbers differ that the launch passes (`base.size`). So that is shown of every extent, and that the launch
-passes as many tiles and clusters as there are.
+passes as many tiles and clusters as there are, and of an axis that is walked as many iterations.
 
 Not handled (nothing is asked then): coordinates that count from anything but one counter, constants and specials, or by
 operations that are no integer arithmetic; what is not followed of the address of a plain store, so that the rest may
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Launch, LaunchPlan, PointerParam, ScalarParam, TensorMapParam
 from tilewright.base.run_time import plan_at
-from tilewright.base.size import Computed, Extent, product, value_of
+from tilewright.base.size import Computed, Extent, Range, Size, axes_of, computed, product, value_of
 from tilewright.base.span import Span
 from tilewright.contract.rules.text_codes import TILES_MISPLACED
 from tilewright.driver.reproof.program_sums import ArrayAxes, axes_of_map, result_arrays
@@ -50,8 +50,9 @@ from tilewright.frontends.ptx.ast import (
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import grid_axes
-from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, extent_name
+from tilewright.ir.tile.facts import grid_axes, parameter_name
+from tilewright.ir.tile.types import tensor_type
+from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, WALKED, count_name, extent_name
 
 Words: TypeAlias = "NDArray[np.uint64]"
 _MOST_TILES = 1 << 17
@@ -292,21 +293,13 @@ def misplaced_tiles(
 def misplaced_at_run_time(
     large: Module, program: tile.ProgramOp, plan: LaunchPlan, launch: Launch, arrays: Mapping[str, ArrayAxes]
 ) -> tuple[Diagnostic, ...] | str:
-    """The same of a program with a run-time axis, for every number of tiles that its range has. plan: of the program,
-    which says what the launch passes. A text, why that is not known: the range has too many, or not all of a place is
-    followed."""
+    """The same of a program with run-time axes, for every number of tiles that their ranges have: of an axis of the
+    grid where they lie, of one that is walked how many the launch passes. plan: of the program, which says what the
+    launch passes. A text, why that is not known: a range has too many, or not all of a place is followed."""
     steps = _steps_of(program)
     kernel = next((each for each in large.kernels if each.name == launch.entry), None)
     if steps is None or kernel is None or plan.run_time is None:
         return f"where tiles lie along {', '.join(program.run_time)} is not known of this kind of program"
-    ((axis, values),) = program.run_time.items()
-    size = tile_extent(program, axis)
-    fixed = {name: -(-program.extents[name] // step) for name, step in steps.items() if name != axis}
-    # Of each number of tiles along the axis, the largest extent.
-    largest = {-(-extent // size): extent for extent in values.launched}
-    many = sum(-(-number * size // steps[axis]) for number in largest) * math.prod(fixed.values())
-    if many > _MOST_AT_RUN_TIME:
-        return f"{axis} may have {values}, for which {many} places of tiles would have to be worked out"
     entries = [each.entry for each in plan.launches]
     sizes = plan.run_time.launches[entries.index(launch.entry)]
     passed = {
@@ -314,21 +307,88 @@ def misplaced_at_run_time(
         for parameter, param, one in zip(kernel.parameters, launch.params, sizes.params, strict=True)
         if isinstance(param, ScalarParam) and one
     }
-    named = passed.get(f"size_{extent_name(Extent(axis))}", Extent(axis))
-    other = [str(one) for dims in sizes.params if len(dims) > 1 for one in dims if isinstance(one, Computed)]
-    if named != Extent(axis) or other:
-        message = f"a launch passes {', '.join([*other, str(named)])} as extents along {axis}"
-        return (Diagnostic(TILES_MISPLACED.code, TILES_MISPLACED.name, message, source=TILES_MISPLACED.source),)
+    if unlike := _other_maps(program, launch, sizes.params):
+        return _misread(unlike)
+    for axis in program.run_time:
+        named = passed.get(f"size_{extent_name(Extent(axis))}", Extent(axis))
+        if named != Extent(axis):
+            return _misread(f"a launch passes {named} as the extent of {axis}")
+        size = tile_extent(program, axis)
+        found = (
+            _misplaced_along(kernel, program, plan, launch, arrays, steps, axis, passed)
+            if axis in steps
+            else _miscounted_walk(passed.get(f"size_{count_name(WALKED)}"), axis, program.run_time[axis], size)
+        )
+        if found:
+            return found
+    if not steps.keys() & program.run_time.keys():
+        counts = {name: -(-program.extents[name] // step) for name, step in steps.items()}
+        if 1 < math.prod(counts.values()) <= _MOST_TILES:
+            return _misplaced(kernel, program, launch, arrays, steps, counts, dict.fromkeys(passed))
+    return ()
+
+
+def _other_maps(program: tile.ProgramOp, launch: Launch, sizes: Sequence[tuple[Size, ...]]) -> str:
+    """In words, a tensor map that a launch encodes of other extents, or of other strides, than its array has; empty
+    where there is none. sizes: of each parameter, as `LaunchSizes` has them."""
+    apart: dict[str, set[Size]] = {}
+    for argument in program.body.block.args:
+        kind = tensor_type(argument)
+        apart[parameter_name(program, argument)] = {
+            computed("*", each, kind.element_kind.bytes) for each in kind.stride_sizes if not isinstance(each, int)
+        }
+    for param, found in zip(launch.params, sizes, strict=True):
+        if isinstance(param, TensorMapParam):
+            rank = len(param.map.dims)
+            extents = [each for each in found[:rank] if isinstance(each, Computed)]
+            strides = {each for each in found[rank:] if not isinstance(each, int)}
+            if extents or strides != apart.get(param.buffer, set()):
+                words = ", ".join(map(str, found))
+                return f"a launch encodes a tensor map of {param.buffer} with {words}"
+    return ""
+
+
+def _misplaced_along(
+    kernel: Kernel, program: tile.ProgramOp, plan: LaunchPlan, launch: Launch, arrays: Mapping[str, ArrayAxes],
+    steps: Mapping[str, int], axis: str, passed: Mapping[str, Size],
+) -> tuple[Diagnostic, ...] | str:  # fmt: skip
+    """For every number of tiles along an axis of the grid. passed: by the launch, by parameter."""
+    size, values = tile_extent(program, axis), program.run_time[axis]
+    fixed = {name: -(-program.extents[name] // step) for name, step in steps.items() if name != axis}
+    largest = _largest_extents(values, size)
+    many = sum(-(-number * size // steps[axis]) for number in largest) * math.prod(fixed.values())
+    if many > _MOST_AT_RUN_TIME:
+        return f"{axis} may have {values}, for which {many} places of tiles would have to be worked out"
+    others = {name: each.most for name, each in program.run_time.items()}
     for extent in largest.values():
+        extents = {**others, axis: extent}
         scalars = {
-            name: value_of(one, {axis: extent}) if is_of_tiles(one, axis, size) else None
+            name: value_of(one, extents) if axes_of(one) <= {axis} and is_of_tiles(one, axis, size) else None
             for name, one in passed.items()
         }
         counts = {name: fixed[name] if name in fixed else -(-extent // step) for name, step in steps.items()}
         found = _misplaced(kernel, program, launch, arrays, steps, counts, scalars)
-        found = found or _miscounted(kernel, plan, launch.entry, {axis: extent}, math.prod(counts.values()))
+        found = found or _miscounted(kernel, plan, launch.entry, extents, math.prod(counts.values()))
         if found:
             return found
+    return ()
+
+
+def _largest_extents(values: Range, size: int) -> dict[int, int]:
+    """Of each number of tiles of so many elements, the largest extent."""
+    return {-(-extent // size): extent for extent in values.launched}
+
+
+def _miscounted_walk(passed: Size | None, axis: str, values: Range, size: int) -> tuple[Diagnostic, ...] | str:
+    """Does a launch pass as many iterations as a walk along the axis has tiles, at every extent? passed: how that is
+    computed; None where it is one number at all of them, which stands in the text."""
+    if passed is None:
+        return ()
+    if not is_of_tiles(passed, axis, size):
+        return f"how many iterations the walk of {axis} has, {passed}, is not known to be a number of its tiles"
+    for number, extent in _largest_extents(values, size).items():
+        if (found := value_of(passed, {axis: extent})) != number:
+            return _misread(f"a launch at {axis} = {extent} passes {found} tiles to walk, of which there are {number}")
     return ()
 
 
@@ -343,9 +403,13 @@ def _miscounted(
         right = {f"size_{TILES}": tiles, f"size_{CLUSTERS}": clusters}.get(parameter.name)
         if isinstance(param, ScalarParam) and right is not None and param.value != right:
             at = ", ".join(f"{axis} = {extent}" for axis, extent in extents.items())
-            message = f"a launch at {at} passes {param.value} as {parameter.name}, which is {right}"
-            return (Diagnostic(TILES_MISPLACED.code, TILES_MISPLACED.name, message, source=TILES_MISPLACED.source),)
+            return _misread(f"a launch at {at} passes {param.value} as {parameter.name}, which is {right}")
     return ()
+
+
+def _misread(message: str) -> tuple[Diagnostic, ...]:
+    """A finding of what a launch passes."""
+    return (Diagnostic(TILES_MISPLACED.code, TILES_MISPLACED.name, message, source=TILES_MISPLACED.source),)
 
 
 def miscounted_points(large: Module, program: tile.ProgramOp, plan: LaunchPlan) -> tuple[Diagnostic, ...]:
@@ -359,8 +423,7 @@ def miscounted_points(large: Module, program: tile.ProgramOp, plan: LaunchPlan) 
     for kernel, sizes in zip(large.kernels, plan.run_time.launches, strict=True):
         for parameter, passed in zip(kernel.parameters, sizes.params, strict=True):
             if parameter.name == f"size_{POINTS}" and passed != (points,):
-                message = f"a launch passes {passed[0]} as {parameter.name}, which is {points}"
-                return (Diagnostic(TILES_MISPLACED.code, TILES_MISPLACED.name, message, source=TILES_MISPLACED.source),)
+                return _misread(f"a launch passes {passed[0]} as {parameter.name}, which is {points}")
     return ()
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.size import Range
+from tilewright.base.size import Extent, Range, Size, product
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES, Refinement
 from tilewright.ir.tile.axes import base_axis, derived_extent
@@ -67,14 +68,18 @@ def tensor_types(
     dims: Mapping[str, int],
     elements: Mapping[str, Element],
     strides: Mapping[str, tuple[int, ...]],
+    ranges: Mapping[str, Range] = MappingProxyType({}),
 ) -> dict[str, TensorType]:
-    """The type of every parameter by name; see `trace.trace` for the arguments. Raises TilewrightError."""
+    """The type of every parameter by name; see `trace.trace` for the arguments. ranges: of run-time axes, of which
+    strides are sizes that no one gives. Raises TilewrightError."""
     names = [parameter.name for parameter in kernel.parameters]
     _check_names(kernel, "parameter", elements, names, complete=True)
     _check_names(kernel, "parameter", strides, names, complete=False)
     extents = all_extents(kernel, dims)
     return {
-        parameter.name: _tensor_type(kernel, parameter, extents, elements[parameter.name], strides.get(parameter.name))
+        parameter.name: _tensor_type(
+            kernel, parameter, extents, elements[parameter.name], strides.get(parameter.name), ranges
+        )
         for parameter in kernel.parameters
     }
 
@@ -111,6 +116,7 @@ def _tensor_type(
     dims: Mapping[str, int],
     element: Element,
     strides: tuple[int, ...] | None,
+    ranges: Mapping[str, Range],
 ) -> TensorType:
     if parameter.element is not None and element is not parameter.element:
         raise TilewrightError(
@@ -125,10 +131,13 @@ def _tensor_type(
             remedy="use bf16, f16, f32, f8e4m3, f8e5m2, i8 or i32",
         )
     shape = tuple(dims[axis] for axis in parameter.axes)
+    apart: tuple[Size, ...]
     if strides is None or (0 in shape and len(strides) == len(shape)):
         # Nothing lies anywhere in an array without elements, whatever strides its library says.
-        strides = tuple(math.prod(max(extent, 1) for extent in shape[axis + 1 :]) for axis in range(len(shape)))
-    if not all(_is_whole(stride) for stride in strides):
+        apart = tuple(_elements(parameter.axes[axis + 1 :], dims, ranges) for axis in range(len(shape)))
+    elif all(_is_whole(stride) for stride in strides):
+        apart = strides
+    else:
         raise TilewrightError(
             f"parameter {parameter.name} has strides {strides!r}", span=kernel.span, remedy="give whole numbers"
         )
@@ -141,10 +150,16 @@ def _tensor_type(
         )
     try:
         refinement = Refinement.of(alignment, parameter.where)
-        return TensorType.of(parameter.axes, shape, strides, element, refinement)
+        return TensorType.of(parameter.axes, shape, apart, element, refinement)
     except VerifyException as error:
         remedy = error.remedy if isinstance(error, RuleViolation) else ""
         raise TilewrightError(f"parameter {parameter.name}: {error}", span=kernel.span, remedy=remedy) from error
+
+
+def _elements(axes: Sequence[str], dims: Mapping[str, int], ranges: Mapping[str, Range]) -> Size:
+    """Of a row-major part over these axes."""
+    known = math.prod(max(dims[axis], 1) for axis in axes if axis not in ranges)
+    return product((*(Extent(axis) for axis in axes if axis in ranges), known))
 
 
 def _python_number(extent: int | numbers.Integral) -> int:

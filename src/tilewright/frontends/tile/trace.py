@@ -36,14 +36,14 @@ def trace(
     first, of parameters that are not row-major and dense. Raises TilewrightError at the author's line.
     """
     known, ranges = settled_dims(kernel, dims)
-    types = tensor_types(kernel, known, elements, strides or {})
+    types = tensor_types(kernel, known, elements, strides or {}, ranges)
     if active_tracer.get() is not None:
         raise TilewrightError(
             f"kernel {kernel.name} is traced while another is", remedy="share code as a plain Python function"
         )
     require_promises(kernel, known, ranges)
     extents = all_extents(kernel, known)
-    tracer = KernelTracer(kernel, types, extents)
+    tracer = KernelTracer(kernel, types, extents, ranges)
     token = active_tracer.set(tracer)
     try:
         returned = kernel.function(*(tracer.tensor(parameter) for parameter in kernel.parameters))
@@ -54,7 +54,7 @@ def trace(
         raise mistaken from error
     finally:
         active_tracer.reset(token)
-    return tracer.finish(extents, ranges, returned)
+    return tracer.finish(returned)
 
 
 def fingerprint(module: ModuleOp) -> str:

@@ -122,10 +122,14 @@ class _Scope:
 class KernelTracer:
     """Implements `language.Tracer` for one run of one kernel."""
 
-    def __init__(self, kernel: Kernel, types: Mapping[str, TensorType], extents: Mapping[str, int]) -> None:
-        """types: of the parameters; extents: of every axis."""
+    def __init__(
+        self, kernel: Kernel, types: Mapping[str, TensorType], extents: Mapping[str, int], ranges: Mapping[str, Range]
+    ) -> None:
+        """types: of the parameters; extents: of every axis, the largest of one that only a launch knows; ranges: of
+        these."""
         self.kernel = kernel
         self.extents = extents
+        self.ranges = ranges
         self.tensors: dict[str, SSAValue] = {}
         self.bound: dict[Index | Expression, _Bound] = {}
         self.products: dict[Product, _Factors] = {}
@@ -688,7 +692,13 @@ class KernelTracer:
 
     def extent(self, over: object) -> int:
         """Elements along an axis that is reduced over."""
-        return self.extents[self._summed_axis(over)]
+        axis = self._summed_axis(over)
+        if axis in self.ranges:
+            self.refuse(
+                f"the number of elements along {axis} is needed here, which only the launch knows",
+                f"give {axis} a number, or tw.sum of it here and the division in a kernel that has the number",
+            )
+        return self.extents[axis]
 
     def cast(self, operand: object, element: object) -> Tile:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:
@@ -703,7 +713,7 @@ class KernelTracer:
 
     # ------------------------------------------------------------ the end
 
-    def finish(self, dims: Mapping[str, int], ranges: Mapping[str, Range], returned: object) -> ModuleOp:
+    def finish(self, returned: object) -> ModuleOp:
         """The module, once the kernel's body has run. Raises TilewrightError for what the whole program breaks."""
         if len(self.scopes) > 1:
             scope = self.scopes[-1]
@@ -721,10 +731,10 @@ class KernelTracer:
         program = ProgramOp(
             self.kernel.name,
             [parameter.name for parameter in self.kernel.parameters],
-            dict(dims),
+            dict(self.extents),
             Region(block),
             f"{self.kernel.file}:{self.kernel.line}",
-            ranges,
+            self.ranges,
         )
         module = ModuleOp([program])
         dce(module)

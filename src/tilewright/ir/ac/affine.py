@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 
 from tilewright.ir.ac.format import AcOperation, parse_defined
 from tilewright.ir.ac.types import GlobalType, IndexType, ScalarType
+from tilewright.ir.sizes import SizeAttr
 
 
 @irdl_op_definition
@@ -96,6 +97,15 @@ class IndexLoadOp(AcOperation):
     name = "ac.index.load"
     source = operand_def(GlobalType)
     indices = var_operand_def(IndexType)
+    result = result_def(IndexType)
+
+
+@irdl_op_definition
+class ExtentOp(AcOperation):
+    """A size that only the launch knows, as an index: where an axis ends."""
+
+    name = "ac.extent"
+    size = prop_def(SizeAttr)
     result = result_def(IndexType)
 
 

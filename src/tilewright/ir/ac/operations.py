@@ -50,7 +50,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.ir.ac.affine import AffineOp, IndexDivideOp, IndexLoadOp, IndexNumberOp
+from tilewright.ir.ac.affine import AffineOp, ExtentOp, IndexDivideOp, IndexLoadOp, IndexNumberOp
 from tilewright.ir.ac.epilogue import (
     BulkCommitOp,
     BulkWaitOp,
@@ -108,13 +108,15 @@ class KernelOp(AcOperation):
     """One kernel. symbols: trip counts by name (`{K = 64, tiles = 128}`), for which `contract` proves *all* values
     from their declared minimum (`minima`). grid, cluster, block: three integers each. ranges: of axes whose extents
     only a launch knows; sizes that depend on them (`#ac.size`) stand in the grid, in extents of arrays and maps and in
-    counts of tiles, and `symbols` has what these make of the largest extents."""
+    counts of tiles, and `symbols` has what these make of the largest extents. counts: of symbols that loops run to
+    (`ac.loop`), sizes that their values are where a run-time extent has a part in them."""
 
     name = "ac.kernel"
     sym_name = prop_def(StringAttr)
     symbols = prop_def(DictionaryAttr)
     minima = prop_def(DictionaryAttr)
     ranges = opt_prop_def(DictionaryAttr)
+    counts = opt_prop_def(DictionaryAttr)
     grid = prop_def(ArrayAttr[AnySize])
     cluster = prop_def(ArrayAttr[IntAttr])
     block = prop_def(ArrayAttr[IntAttr])
@@ -173,7 +175,7 @@ class TensorMapOp(AcOperation):
     buffer = prop_def(StringAttr)
     element = prop_def(StringAttr)
     dims = prop_def(ArrayAttr[AnySize])
-    strides_bytes = prop_def(ArrayAttr[IntAttr])
+    strides_bytes = prop_def(ArrayAttr[AnySize])
     box = prop_def(ArrayAttr[IntAttr])
     l2_promotion = prop_def(StringAttr)
     result = result_def(DescriptorType)
@@ -642,7 +644,7 @@ Ac = Dialect(
         KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp,
         GroupTilesOp, TurnGroupTilesOp,
         NextGroupTileOp, RangeOp, LoopOp, YieldOp, AffineOp,
-        IndexDivideOp, IndexLoadOp, IndexNumberOp,
+        IndexDivideOp, IndexLoadOp, ExtentOp, IndexNumberOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, DrainOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,

@@ -35,7 +35,10 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.base.size import Size, axes_of, parse_size, value_of
 from tilewright.ir.refinement import Refinement, TensorFacts, broken_promise, promised_facts
+from tilewright.ir.sizes import AnySize, size_array, sizes_of
 from tilewright.ir.tile.axes import is_axis_name
 from tilewright.layout.numbers.condition import names_of
 
@@ -116,6 +119,17 @@ def _print_integers(printer: Printer, numbers: Sequence[int]) -> None:
         printer.print_list(numbers, printer.print_int)
 
 
+def _print_sizes(printer: Printer, sizes: Sequence[Size]) -> None:
+    def one(size: Size) -> None:
+        if isinstance(size, int):
+            printer.print_int(size)
+        else:
+            printer.print_string_literal(str(size))
+
+    with printer.in_square_brackets():
+        printer.print_list(sizes, one)
+
+
 def _parse_strings(parser: AttrParser) -> ArrayAttr[StringAttr]:
     return _strings(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal))
 
@@ -124,18 +138,32 @@ def _parse_integers(parser: AttrParser) -> ArrayAttr[IntAttr]:
     return _integers(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer))
 
 
+def _parse_sizes(parser: AttrParser) -> ArrayAttr[AnySize]:
+    def one() -> Size:
+        text = parser.parse_optional_str_literal()
+        if text is None:
+            return parser.parse_integer()
+        try:
+            return parse_size(text)
+        except TilewrightError as error:
+            parser.raise_error(error.message)
+
+    return size_array(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, one))
+
+
 @irdl_attr_definition
 class TensorType(ParametrizedAttribute, TypeAttribute):
     """An array in global memory: `!tile.tensor<["M", "K"], [4096, 64], [64, 1], bf16>`.
 
-    Shape and strides are in elements, outermost axis first. A promise may follow the element:
+    Shape and strides are in elements, outermost axis first. A stride that follows from extents which only a launch
+    knows is a size of the array's axes, such as `"T * 64"`. A promise may follow the element:
     `..., bf16, align 128, where "K % 8 == 0">` (`tilewright.ir.refinement`).
     """
 
     name = "tile.tensor"
     axes: ArrayAttr[StringAttr]
     shape: ArrayAttr[IntAttr]
-    strides: ArrayAttr[IntAttr]
+    strides: ArrayAttr[AnySize]
     element: Attribute
     refinement: Refinement
 
@@ -144,12 +172,12 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         cls,
         axes: Sequence[str],
         shape: Sequence[int],
-        strides: Sequence[int],
+        strides: Sequence[Size],
         element: Element,
         refinement: Refinement | None = None,
     ) -> TensorType:
         promise = refinement or Refinement.of()
-        return cls(_strings(axes), _integers(shape), _integers(strides), VALUE_TYPES[element], promise)
+        return cls(_strings(axes), _integers(shape), size_array(strides), VALUE_TYPES[element], promise)
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -162,7 +190,14 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def stride_elements(self) -> tuple[int, ...]:
-        return tuple(stride.data for stride in self.strides)
+        """At the type's own extents."""
+        extents = dict(zip(self.axis_names, self.extents, strict=True))
+        return tuple(value_of(stride, extents) for stride in self.stride_sizes)
+
+    @property
+    def stride_sizes(self) -> tuple[Size, ...]:
+        """Numbers, but of those that only a launch knows."""
+        return sizes_of(self.strides)
 
     @property
     def element_kind(self) -> Element:
@@ -185,16 +220,22 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         return True
 
     def verify(self) -> None:
-        axes, extents, strides = self.axis_names, self.extents, self.stride_elements
+        axes, extents = self.axis_names, self.extents
         _verify_axes(axes, "a tensor")
         _element_of(self.element)
         if not axes:
             raise RuleViolation("a tensor has no axis", f"give it one to {MAX_RANK}")
-        if not len(axes) == len(extents) == len(strides):
+        if not len(axes) == len(extents) == len(self.strides):
             raise RuleViolation(
-                f"a tensor over {axes_text(axes)} has {len(extents)} extents and {len(strides)} strides",
+                f"a tensor over {axes_text(axes)} has {len(extents)} extents and {len(self.strides)} strides",
                 "give one of each per axis",
             )
+        strangers = {axis for size in self.stride_sizes for axis in axes_of(size)} - set(axes)
+        if strangers:
+            raise RuleViolation(
+                f"a tensor over {axes_text(axes)} has strides of {min(strangers)}", "give sizes of its own axes"
+            )
+        strides = self.stride_elements
         if min(extents) < 0:
             raise RuleViolation(f"a tensor over {axes_text(axes)} has shape {extents}", "make no extent negative")
         if min(strides) < 1:
@@ -231,7 +272,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             printer.print_string(", ")
             _print_integers(printer, self.extents)
             printer.print_string(", ")
-            _print_integers(printer, self.stride_elements)
+            _print_sizes(printer, self.stride_sizes)
             printer.print_string(", ")
             printer.print_attribute(self.element)
             self.refinement.print_tail(printer)
@@ -243,7 +284,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             parser.parse_punctuation(",")
             shape = _parse_integers(parser)
             parser.parse_punctuation(",")
-            strides = _parse_integers(parser)
+            strides = _parse_sizes(parser)
             parser.parse_punctuation(",")
             element = parser.parse_type()
             return (axes, shape, strides, element, Refinement.parse_tail(parser))

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.base.element import Element
+from tilewright.base.size import Size
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import (
     AccumulatorStartOp,
@@ -41,6 +42,7 @@ from tilewright.ir.cascade_facts import (
     corrected_sum,
     first_alike,
     is_of_slots,
+    may_end_within,
     products_of,
     shared_sums,
     slot_sums,
@@ -48,6 +50,7 @@ from tilewright.ir.cascade_facts import (
 )
 from tilewright.ir.function import Function
 from tilewright.ir.issued_products import consumers_uses
+from tilewright.ir.sizes import SizeAttr
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
@@ -578,7 +581,7 @@ class Consumer:
 
     def is_partial(self) -> bool:
         """Whether the last tile along the streamed axis reaches past its end."""
-        return self.program.extents[self.axes.streamed] % self.d.tile_streamed != 0
+        return may_end_within(self.program, self.axes.streamed, self.d.tile_streamed)
 
     def bounding(self, op: Operation) -> ReduceOp | None:
         """The fold that bounds its operand for all that a walk computes of it; None where each bounds its own."""
@@ -732,7 +735,7 @@ class Consumer:
                 continue
             if inside is None:
                 number = inner.value(ac.IndexNumberOp.create(operands=[at[columns]], result_types=[_SCALAR]))
-                extent = constant(inner, float(self.program.extents[self.axes.streamed]))
+                extent = _end_of(inner, self.program.sizes[self.axes.streamed])
                 inside = scalar_function(inner, Function.LT.value, number, extent)
             results.append(value_inside(inner, value, leaves, inside, bound))
         inner.add(ac.YieldOp.create(operands=results))
@@ -795,3 +798,11 @@ class Consumer:
         what is made of sums alone: their registers are free once each result's number is computed."""
         several = self.axes.row in self.axes.kept(value) and len(users(value)) > 1
         return several and not self.summed and not follows_of_places(value)
+
+
+def _end_of(build: Build, size: Size) -> SSAValue:
+    """Where an axis ends, as a number."""
+    if isinstance(size, int):
+        return constant(build, float(size))
+    extent = ac.ExtentOp.create(properties={"size": SizeAttr(StringAttr(str(size)))}, result_types=[INDEX])
+    return build.value(ac.IndexNumberOp.create(operands=[build.value(extent)], result_types=[_SCALAR]))

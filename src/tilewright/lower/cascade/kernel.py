@@ -57,6 +57,7 @@ from tilewright.lower.cascade.place import (
     slot_coordinates,
     tile_counts,
     tiles_walked,
+    walk_count,
 )
 from tilewright.lower.cascade.remade import declare_rooms
 from tilewright.lower.cascade.shared import Shared
@@ -91,6 +92,7 @@ from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
 from tilewright.lower.prefetch import SliceBoxes, ask_ahead
 from tilewright.lower.program import Counts, map_dims, shape_of
+from tilewright.lower.ptx.run_time import WALKED
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
 from tilewright.lower.staged_store import bulk_wait, declare_staging, further_maps
 
@@ -112,7 +114,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
         clusters = in_all if d.cluster == (1, 1) else product(cluster_counts(program, d))
         ctas = product((computed("min", clusters, d.ctas // d.cluster_ctas), d.cluster[0]))
     symbols = {
-        "K": (walked // d.walked_together, least),
+        WALKED: (walked // d.walked_together, least),
         "tiles": (left if d.handed else -(-left // launched), int(bool(d.handed))),
     }
     symbols |= stream_symbols(d.stream, walked, least)
@@ -120,6 +122,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     module, build = new_kernel(
         program.sym_name.data, symbols, (ctas, d.cluster[1], d.split), (*d.cluster, d.split),
         _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers, program.run_time,
+        {WALKED: walk_count(program, d)},
     )  # fmt: skip
     rings = declare_rings(build, program, d)
     rooms = declare_rooms(build, d, rings)

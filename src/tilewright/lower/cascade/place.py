@@ -90,6 +90,12 @@ def tiles_walked(program: tile.ProgramOp, d: CascadeDecisions) -> int:
     return -(-program.extents[d.streamed] // (d.tile_streamed * d.shares))
 
 
+def walk_count(program: tile.ProgramOp, d: CascadeDecisions) -> Size:
+    """Iterations of a walk of all of the streamed axis."""
+    tiles = ceil_div(program.sizes[d.streamed], d.tile_streamed * d.shares * d.walked_together)
+    return settled(tiles, program.run_time)
+
+
 def open_tiles(
     build: Build,
     program: tile.ProgramOp,

@@ -21,7 +21,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads
 from tilewright.lower.build import Build, tensor_map
 from tilewright.lower.cascade.copied_slots import copied_array, copy_boxes, visible
-from tilewright.lower.program import map_dims
+from tilewright.lower.program import map_dims, map_strides
 
 _BARRIER_BYTES = 8
 _STEP_BYTES = 32
@@ -181,8 +181,9 @@ def _declare_source(
     declared so far, by name."""
     if slot.piece_bytes:
         return copied_array(build, program, slot, arrays)
-    dims = map_dims(program, slot.map, (slot.inner, slot.outer, *slot.batch))
-    return tensor_map(build, name, slot.buffer, slot.map, dims), ()
+    axes = (slot.inner, slot.outer, *slot.batch)
+    dims, strides = map_dims(program, slot.map, axes), map_strides(program, slot.map, slot.buffer, axes)
+    return tensor_map(build, name, slot.buffer, slot.map, dims, strides), ()
 
 
 def _declare_ring(build: Build, name: StringAttr, slots: int, arrivals: tuple[int, int], address: int) -> SSAValue:

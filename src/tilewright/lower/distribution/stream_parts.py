@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from tilewright.base.size import number_of
 from tilewright.ir.ac.stream import StreamPart, TurnStreamPartOp
 from tilewright.lower.distribution.turns import skip_slots, turn_items, wait_for_turn
 from tilewright.lower.ptx.lowering import Lowering
@@ -57,7 +58,7 @@ def open_parts(lowering: Lowering, op: StreamPart, carried: Sequence[SSAValue]) 
     mine = text.label("own_part")
     text.emit("bra", mine, guard=own)
     for value in carried:
-        skip_slots(lowering, value, lowering.symbols[op.slices.data])
+        skip_slots(lowering, value, number_of(lowering.symbols[op.slices.data]))
     text.emit("bra", walk.following)
     text.place(mine)
     wait_for_turn(lowering, turns)

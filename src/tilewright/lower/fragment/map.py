@@ -56,6 +56,7 @@ from tilewright.lower.ptx.places import (
     Places,
     ScalarPlace,
 )
+from tilewright.lower.ptx.run_time import extent_name
 from tilewright.lower.ptx.scalar import emit_round
 from tilewright.lower.ptx.scalar_region import lower_scalar_op
 
@@ -102,10 +103,12 @@ class _Region:
                 for number, register in enumerate(each):
                     self.found[value, row_of(number, block), column_of(number)] = ScalarPlace(register)
 
-    def is_loaded_once(self, value: SSAValue) -> bool:
-        """Whether a value is loaded, and one number for the whole tile."""
+    def is_common(self, value: SSAValue) -> bool:
+        """Whether a value is one number for the whole tile, which is loaded, or which the launch passes."""
         source, _ = self.sources.get(value, (None, None))
-        return isinstance(source, LoadedFragmentPlace) and self.axes[value] == ""
+        number = value.owner.operand if isinstance(value.owner, ac.IndexNumberOp) else value
+        is_given = isinstance(source, LoadedFragmentPlace) or isinstance(number.owner, ac.ExtentOp)
+        return is_given and self.axes[value] == ""
 
     def register(self, value: SSAValue, block: int, number: int) -> str:
         place = self.at(value, block, number)
@@ -120,6 +123,9 @@ class _Region:
                 return IndexPlace(affine_index(text, places, op))
             case ac.IndexDivideOp():
                 return IndexPlace(divided(text, places, op))
+            case ac.ExtentOp():
+                size = op.size.size
+                return IndexPlace(self.lowering.passed.register(text, extent_name(size), size))
             case _:
                 if not lower_scalar_op(text, places, op):
                     raise AssertionError(f"{op.name} cannot stand in a map's region")
@@ -217,7 +223,7 @@ def _passed_over(region: _Region, op: FragmentMapOp) -> tuple[SSAValue, str] | N
         return None
     condition, chosen, _ = value.op.inputs
     rows = kind.m.data + (_WARPS - 1) * (lowering.warp_rows - WARP_ROWS)
-    conditions = inequalities(condition, places[:2], (rows, kind.n.data), region.is_loaded_once)
+    conditions = inequalities(condition, places[:2], (rows, kind.n.data), region.is_common)
     if conditions is None:
         return None
     row, column = (lowering.index(each) for each in op.places[:2])

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.base.size import number_of, product
+from tilewright.base.size import Size, number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
 from tilewright.ir.ac.format import is_set
@@ -111,6 +111,8 @@ from tilewright.lower.ptx.run_time import (
     TILES,
     PassedSizes,
     clusters_launched,
+    count_name,
+    counts_of,
     extent_name,
     tiles_in_all,
     tiles_of_clusters,
@@ -143,7 +145,8 @@ def lower_to_ptx(modules: Sequence[ModuleOp], target: str) -> str:
 
 def _entry_text(kernel: ac.KernelOp, target: str) -> str:
     text = Text()
-    symbols = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
+    symbols: dict[str, Size] = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
+    symbols |= counts_of(kernel)
     cluster = integers(kernel.cluster)
     size = cluster[0] * cluster[1] * cluster[2]
     registers, facts = kernel.launch_registers.data, target_named(target)
@@ -476,7 +479,7 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
     text, block, passed = lowering.text, op.body.block, lowering.passed
     tiles = tiles_of_clusters(op, kernel)
     total = passed.operand(text, TILES, tiles_in_all(op, kernel))
-    slots = lowering.symbols[op.skipped.data]
+    slots = number_of(lowering.symbols[op.skipped.data])
     walk = start_turns(lowering, op, clusters_launched(kernel))
     _carry_in(lowering, block, op.indices, tuple(op.carried))
     for argument in block.args[op.indices :]:
@@ -505,7 +508,7 @@ def _lower_group_tiles(lowering: Lowering, op: ac.GroupLoop, kernel: ac.KernelOp
     grid, block = sizes_of(kernel.grid), op.body.block
     ctas, carried = number_of(product(grid)), block.args[ac.GROUP_INDICES :]
     turns = start_turns(lowering, op, ctas) if isinstance(op, ac.TurnGroupTilesOp) else None
-    slots = lowering.symbols[op.skipped.data] if isinstance(op, ac.TurnGroupTilesOp) else 0
+    slots = number_of(lowering.symbols[op.skipped.data]) if isinstance(op, ac.TurnGroupTilesOp) else 0
     walk = start_walk(lowering, op, ctas, turns)
     _carry_in(lowering, block, ac.GROUP_INDICES, tuple(op.carried))
     if turns is not None:
@@ -530,14 +533,17 @@ def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     text, block = lowering.text, op.body.block
     trips, own = lowering.symbols[op.symbol.data], lowering.trips.get(op.symbol.data)
     copies = op.copies.data if op.copies is not None else 1
-    left = (trips - op.begin.data) % copies
+    left = (number_of(trips) - op.begin.data) % copies if copies > 1 else 0
     assert own is None or copies == 1, "copies of the body of a loop whose trips a register holds"
     index = text.into("b32", "mov.u32", op.begin.data)
     _carry_in(lowering, block, 1, tuple(op.carried))
     heads = [lowering.place(argument) for argument in block.args[1:]]
     head, end = text.label("loop"), text.label("loop_end")
     text.place(head)
-    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, own or trips - left))
+    last = own or lowering.passed.operand(
+        text, count_name(op.symbol.data), trips if copies == 1 else number_of(trips) - left
+    )
+    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, last))
     yielded = _lower_copies(lowering, block, index, heads, copies)
     _move(text, heads, yielded)
     text.emit("add.u32", index, index, copies)

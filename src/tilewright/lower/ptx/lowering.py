@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilewright.base.size import Size
 from tilewright.lower.distribution.group_walk import GroupWalk
 from tilewright.lower.distribution.stream_walk import TurnItems
 from tilewright.lower.ptx.emit import Text
@@ -53,7 +54,8 @@ class Lowering:
 
     text: Text
     places: Places
-    symbols: dict[str, int]
+    symbols: dict[str, Size]
+    """Numbers, but of those that only the launch knows."""
     cluster_size: int
     launch_registers: int
     facts: Target

@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import Expression, Size, ceil_div, computed, number_of, product
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.sizes import AnySize, size_of, sizes_of
+from tilewright.ir.sizes import AnySize, SizeAttr, size_of, sizes_of
 from tilewright.ir.tile.order import TileOrder
 from tilewright.lower.ptx.emit import Text
 
 _WORD = 1 << 32
 TILES, CLUSTERS, TILES_M, POINTS, OF_MATRIX = "tiles", "clusters", "tiles_m", "points", "tiles_of_matrix"
+WALKED = "K"
+"""The symbol that counts the iterations of a walk of all tiles."""
 BAND, BAND_RECIPROCAL, LAST_RECIPROCAL, SQUARED = "band", "band_reciprocal", "last_reciprocal", "squared"
 """What sizes are called that loops over tiles, and over points, take."""
 
@@ -107,8 +109,11 @@ def passed_sizes(kernel: ac.KernelOp) -> dict[str, Expression]:
 
 
 def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
+    yield from ((count_name(symbol), size) for symbol, size in counts_of(kernel).items())
     for op in kernel.walk():
         match op:
+            case ac.ExtentOp():
+                yield extent_name(op.size.size), op.size.size
             case ac.GlobalOp():
                 yield from ((extent_name(size), size) for size in sizes_of(op.shape))
             case ac.TilesOp() | ac.TurnTilesOp():
@@ -125,6 +130,18 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                 yield POINTS, product(sizes if op.rows is None else sizes[:-1])
             case _:
                 pass
+
+
+def counts_of(kernel: ac.KernelOp) -> dict[str, Size]:
+    """The sizes of symbols whose values only a launch knows."""
+    if kernel.counts is None:
+        return {}
+    return {symbol: each.size for symbol, each in kernel.counts.data.items() if isinstance(each, SizeAttr)}
+
+
+def count_name(symbol: str) -> str:
+    """What the number of a loop's iterations is called."""
+    return f"count_{symbol}"
 
 
 def extent_name(size: Size) -> str:

@@ -42,6 +42,7 @@ from tilewright.ir.cascade_facts import (
     first_alike,
     is_of_slots,
     loads_of_walk,
+    may_end_within,
     multiplied_loads,
     products_of,
     refuse_at,
@@ -348,7 +349,7 @@ def _prefetch(
         return 0, 0
     maps = [of_axis[axis].dims for axis in (axes.row, axes.column)]
     beside = shape.resident > 1 or shape.teams > 1 or ctas <= target.limit("device.multiprocessors") // 2
-    walked = _tiles_along(program, axes.streamed, shape.depth * shape.shares)
+    walked = _least_tiles(program, axes.streamed, shape.depth * shape.shares)
     return prefetched_slices(maps, slots[0].slots, walked, wanted, beside=beside)
 
 
@@ -479,7 +480,7 @@ def _decided(
         staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
         ordered=int(ordered),
-        bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
+        bounded_once=bounded_once(program, axes) if may_end_within(program, axes.streamed, choice.streamed) else (),
         pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1), asserts=int(wanted.asserts and allocated > 0),
         issued=choice.issued, issued_columns=placement.slot_columns, factor_columns=placement.factor_columns,
         handed=int(order.handed), numbers_apart=numbers,
@@ -550,6 +551,12 @@ def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDe
         for each in slots
         if axes.streamed in (each.inner, each.outer)
     )
+
+
+def _least_tiles(program: tile.ProgramOp, axis: str, size: int) -> int:
+    """Tiles along an axis, at the least of its extents."""
+    values = program.run_time.get(axis)
+    return -(-(program.extents[axis] if values is None else values.least_launched) // size)
 
 
 def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:

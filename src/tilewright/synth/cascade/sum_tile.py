@@ -135,6 +135,9 @@ def choose_sum_tile(
             remedy="leave the orientation to the compiler",
         )
     question = sum_question(program, axes, sums, target, wanted)
+    counted = axes.streamed not in program.run_time
+    if not counted:
+        wanted = _of_any_length(sums, question, wanted)
     if computed:
         question = replace(question, orientations=(turned,), turnable=False, bulk=False)
         wanted = fixed_for_registers(wanted, swapped=turned)
@@ -143,7 +146,7 @@ def choose_sum_tile(
         # Of a form that nobody asked for: with the rows that it gives.
         question = replace(question, orientations=(turned,), turnable=False)
         large = _chosen(question, target, wanted, reasons)
-    known = _is_known(program, axes, large.shape)
+    known = counted and _is_known(program, axes, large.shape)
     if not known:
         # Tiles that are cut, summed through memory or taken by clusters are numbered in advance.
         large = _chosen(question, target, wanted, reasons, alone=True)
@@ -187,7 +190,8 @@ def choose_sum_tile(
         "CTAs of a cluster share what they load": cluster != (1, 1),
         "CTAs of a cluster share what is walked": shape.split > 1,
         "several clusters share what is walked": shape.teams > 1,
-        "how many tiles there are only a launch knows": not known,
+        "how many tiles there are only a launch knows": counted and not known,
+        "how long the sum is only a launch knows": not counted,
         "a batch has several matrices": bool(axes.batch),
         "products share an operand": len(sums) > 1,
         "an iteration of a sum in two levels has two slots": levels.slots > 1,
@@ -198,11 +202,25 @@ def choose_sum_tile(
     obstacle = next((why for why, stands in obstacles.items() if stands), "")
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
-    name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
+    trips = loop.trips if counted else math.ceil(program.run_time[axes.streamed].least_launched / shape.depth)
+    name, slices = program.sym_name.data, shortest_walk(trips, stream)
     plain = not (loop.scaled or computed)
     late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns, plain=plain)
     ahead = _loads_ahead(program, axes, large, len(sums), levels.slots, target)
     return SumTile(large, leaving, memory, order, levels, cluster, stream, late, ahead)
+
+
+def _of_any_length(sums: Sequence[Product], question: TileQuestion, wanted: Wanted) -> Wanted:
+    """What is asked of a tile whose sum may be of any length: consumers that take tiles alternately pass over slots by
+    number. Raises TilewrightError for sums in two levels, which are of a number of slices."""
+    if question.scaled_depth:
+        what = "a sum of scaled products" if question.scaled else "a sum of 8-bit products"
+        refuse_at(
+            sums[0].op,
+            f"{what} over {sums[0].op.axis.data}, whose extent only the launch knows",
+            "give the extent, or accumulation='fast' where nothing is scaled",
+        )
+    return replace(wanted, turns=False, split=1, teams=1, stream_k=False)
 
 
 def _stepped(

@@ -50,7 +50,7 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES
-from tilewright.ir.sizes import sizes_of
+from tilewright.ir.sizes import SizeAttr, sizes_of
 
 _STORE_UNIT_BYTES = 16
 _POINTS_MOST = (1 << 31) - 1
@@ -632,6 +632,8 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
     check_start(walk, op, tensor_map, coordinates)
     if tensor_map.element != token.element:
         walk.findings.doubt(f"stores {tensor_map.element} where {token.element} were staged", op)
+    if any(isinstance(size, SizeAttr) for size in tensor_map.op.strides_bytes):
+        walk.findings.doubt(f"stores rows of {tensor_map.buffer} that are as far apart as only the launch knows", op)
     # The engine writes the last 16 bytes of a row whole.
     rows = -(-tensor_map.dims[0] * tensor_map.element_bytes // 16) * 16
     if may_alias((*tensor_map.dims[1:], rows), (*tensor_map.strides_bytes, 1)):
