@@ -41,6 +41,6 @@ def test_what_is_added_to_scores_is_loaded_once() -> None:
         added_scores, dims={"Q": 64, "T": 200, "E": 64, "F": 64}, target="sm_100a", wanted=Wanted(cut=False)
     )
     # Of 64 rows by 208 columns, of which a thread has 104.
-    assert made.ptx.count("ld.global.nc.f32") == 104
+    assert made.ptx.count("ld.global.f32") == 104
     assert made.assembly is not None and made.assembly.spill_bytes == 0
     check_numbers(made)
