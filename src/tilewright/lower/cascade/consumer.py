@@ -26,7 +26,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.base.size import Size
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import (
     AccumulatorStartOp,
@@ -50,7 +49,6 @@ from tilewright.ir.cascade_facts import (
 )
 from tilewright.ir.function import Function
 from tilewright.ir.issued_products import consumers_uses
-from tilewright.ir.sizes import SizeAttr
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
@@ -66,6 +64,7 @@ from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
     emit_exponentials,
+    end_of_axis,
     follows_of_places,
     numbered_axis,
     numbers_of_rows,
@@ -92,7 +91,7 @@ from tilewright.lower.distribution.issue_order import IssueOrder, pass_issue, ta
 from tilewright.lower.distribution.split_product import WHOLE_TILE, Share, meet
 from tilewright.lower.distribution.stream_product import add_partial, store_partial
 from tilewright.lower.distribution.team_sum import sum_of_teams
-from tilewright.lower.expression import constant, point_value, scalar_function
+from tilewright.lower.expression import point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
 _SCALAR = ac.ScalarType()
@@ -735,7 +734,7 @@ class Consumer:
                 continue
             if inside is None:
                 number = inner.value(ac.IndexNumberOp.create(operands=[at[columns]], result_types=[_SCALAR]))
-                extent = _end_of(inner, self.program.sizes[self.axes.streamed])
+                extent = end_of_axis(inner, self.program.sizes[self.axes.streamed])
                 inside = scalar_function(inner, Function.LT.value, number, extent)
             results.append(value_inside(inner, value, leaves, inside, bound))
         inner.add(ac.YieldOp.create(operands=results))
@@ -798,11 +797,3 @@ class Consumer:
         what is made of sums alone: their registers are free once each result's number is computed."""
         several = self.axes.row in self.axes.kept(value) and len(users(value)) > 1
         return several and not self.summed and not follows_of_places(value)
-
-
-def _end_of(build: Build, size: Size) -> SSAValue:
-    """Where an axis ends, as a number."""
-    if isinstance(size, int):
-        return constant(build, float(size))
-    extent = ac.ExtentOp.create(properties={"size": SizeAttr(StringAttr(str(size)))}, result_types=[INDEX])
-    return build.value(ac.IndexNumberOp.create(operands=[build.value(extent)], result_types=[_SCALAR]))

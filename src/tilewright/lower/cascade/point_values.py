@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Mapping
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import SSAValue
 
+from tilewright.base.size import Size
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade_facts import CascadeAxes
 from tilewright.ir.function import Function
+from tilewright.ir.sizes import SizeAttr
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset
@@ -58,6 +60,14 @@ def position_at(build: Build, op: tile.PositionOp, at: Mapping[str, SSAValue]) -
     shift = index_offset(op.index)
     index = affine(build, [(index, 1)], shift) if shift else index
     return build.value(ac.IndexNumberOp.create(operands=[index], result_types=[ac.ScalarType()]))
+
+
+def end_of_axis(build: Build, size: Size) -> SSAValue:
+    """Where an axis ends, as a number."""
+    if isinstance(size, int):
+        return constant(build, float(size))
+    extent = ac.ExtentOp.create(properties={"size": SizeAttr(StringAttr(str(size)))}, result_types=[INDEX])
+    return build.value(ac.IndexNumberOp.create(operands=[build.value(extent)], result_types=[ac.ScalarType()]))
 
 
 def follows_of_places(value: SSAValue) -> bool:
