@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
+from tests.driver.reproof.run_time_edits import Edit, changed_size, emitted, once, without
 from xdsl.dialects.builtin import ModuleOp
 
 import tilewright.frontends.tile.language as tw
@@ -29,8 +30,7 @@ from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
-from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
-from tilewright.lower.tile_to_ac import LoweredProgram, lower_program
+from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
@@ -83,10 +83,6 @@ def decided(name: str) -> ModuleOp:
     return module
 
 
-def emitted(lowered: LoweredProgram, target: str = "sm_90a") -> str:
-    return lower_to_ptx([each.module for each in lowered.kernels], target)
-
-
 def text_of(name: str) -> str:
     return emitted(lower_program(the_program(decided(name))), KINDS[name].target)
 
@@ -98,9 +94,6 @@ def test_what_is_emitted_is_proven(name: str) -> None:
     verdict = reprove(decided(name), text, KINDS[name].target, name)
     assert isinstance(verdict, Proven), verdict
     assert any("as run" in line for line in verdict.claims)
-
-
-Edit = Callable[[str], str]
 
 
 def judged(name: str, edit: Edit, sizes: Callable[[RunTimeSizes], RunTimeSizes] | None = None) -> list[str]:
@@ -124,21 +117,6 @@ def judged(name: str, edit: Edit, sizes: Callable[[RunTimeSizes], RunTimeSizes] 
         verdict = replay_plan(read(changed), at, claims, (0,), whole=whole, sums=sums)
         found.append(type(verdict).__name__)
     return found
-
-
-def once(pattern: str, instead: str, count: int = 1) -> Edit:
-    return lambda text: re.sub(pattern, instead, text, count=count)
-
-
-def without(pattern: str, which: int = 0) -> Edit:
-    """Without a line that has the pattern."""
-
-    def edit(text: str) -> str:
-        lines = text.split("\n")
-        at = [number for number, line in enumerate(lines) if re.search(pattern, line)][which]
-        return "\n".join(lines[:at] + lines[at + 1 :])
-
-    return edit
 
 
 def test_the_text_as_it_is_holds_at_every_extent() -> None:
@@ -181,19 +159,6 @@ OF_TENSOR_MEMORY: dict[str, Edit] = {
 def test_edited_texts_whose_sums_are_in_tensor_memory_are_refuted(name: str) -> None:
     found = judged("sums in tensor memory", OF_TENSOR_MEMORY[name])
     assert "Refuted" in found, found
-
-
-def changed_size(at: int, change: Callable[[Size], Size]) -> Callable[[RunTimeSizes], RunTimeSizes]:
-    """Another number in the place of the one that a launch passes as its at-th."""
-
-    def edit(sizes: RunTimeSizes) -> RunTimeSizes:
-        (launch,) = sizes.launches
-        scalars = [number for number, each in enumerate(launch.params) if len(each) == 1]
-        params = list(launch.params)
-        params[scalars[at]] = (change(params[scalars[at]][0]),)
-        return replace(sizes, launches=(replace(launch, params=tuple(params)),))
-
-    return edit
 
 
 def changed_grid(sizes: RunTimeSizes) -> RunTimeSizes:

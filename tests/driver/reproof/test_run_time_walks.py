@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from tests.driver.reproof.test_run_time import Edit, changed_size, emitted, once, without
+from tests.driver.reproof.run_time_edits import Edit, changed_size, emitted, once, without
 from xdsl.dialects.builtin import ModuleOp
 
 import tilewright as tw

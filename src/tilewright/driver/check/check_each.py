@@ -67,6 +67,7 @@ def check_each(
     used: frozenset[Allowance] = frozenset()
     complete = True
     reached = 0
+    over = False
     for number, task in enumerate(tasks, start=1):
         begin = time.perf_counter()
         label = task.name if len(tasks) == 1 else f"{task.name} ({number} of {len(tasks)})"
@@ -74,7 +75,7 @@ def check_each(
         defect = ""
         with counted() as meter:
             try:
-                if limits.over():
+                if over or limits.over():
                     judgement = replace(_undecided(limits.not_reached(reached, len(tasks))), stopped=True)
                 else:
                     reached = number
@@ -84,6 +85,8 @@ def check_each(
             except TilewrightError as error:
                 judgement = _undecided(f"{error.message}; {error.remedy}" if error.remedy else error.message)
                 defect = f"{error.exception} at {error.place}" if isinstance(error, DefectError) else ""
+        # The alarm counts ticks of the system's clock, and may ring before the file's time is over.
+        over = over or limits.file_stopped in judgement.doubts
         seconds = time.perf_counter() - begin
         report, of_kernel = _report(task, judgement, findings, allowed, chosen)
         reports.append(replace(report, seconds=seconds, steps=meter.steps, defect=defect))

@@ -16,10 +16,6 @@ from dataclasses import field
 
 from tilewright.base.value import dataclass
 
-_EARLY_SECONDS = 0.05
-"""The alarm counts processor time by ticks of the system's clock, a hundredth of a second at most, and may ring a few
-before its time."""
-
 
 @dataclass(frozen=True, slots=True)
 class TimeForFile:
@@ -36,15 +32,19 @@ class TimeForFile:
         return max(0.0, self.file_seconds - (time.process_time() - self.begin))
 
     def over(self) -> bool:
-        """Is the file's time over, but for what the alarm may ring too early?"""
-        left = self.left()
-        return left is not None and left < _EARLY_SECONDS
+        """Is the file's time over?"""
+        return self.left() == 0
+
+    @property
+    def file_stopped(self) -> str:
+        """Why a kernel was stopped that had what the file had left."""
+        return f"stopped: the {self.file_seconds or 0:g} s for the file are over; raise --file-budget"
 
     def for_kernel(self) -> tuple[float | None, str]:
         """Seconds that the next kernel may take, None for no limit, and the reason to give where it is stopped."""
         left = self.left()
         if left is not None and (self.kernel_seconds is None or left < self.kernel_seconds):
-            return left, f"stopped: the {self.file_seconds:g} s for the file are over; raise --file-budget"
+            return left, self.file_stopped
         return self.kernel_seconds, f"stopped after {self.kernel_seconds or 0:g} s; raise --budget"
 
     def not_reached(self, done: int, count: int) -> str:

@@ -196,6 +196,9 @@ def read_operand(
             return
     starts = tuple(sorted({base + step for base in bases for step in steps}))
     ranges = operand_ranges(major, buffer.swizzle, extent, leading, stride, starts, element_bytes)
+    if not ranges:
+        walk.findings.doubt(f"reads no bytes of buffer {buffer.name}", op)
+        return
     if ranges[0][0] < 0 or ranges[-1][1] > buffer.slot_bytes:
         walk.report(
             "WG006",
