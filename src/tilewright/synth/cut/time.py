@@ -43,11 +43,6 @@ from tilewright.synth.cost.roofline import (
 from tilewright.synth.cost.time_model import parameters_of
 from tilewright.targets import Target
 
-_READING = 0.4
-"""The power of the share of multiprocessors that read with which their rate grows, where it is more than half of them:
-decode of 190 MB of keys and values on 96 of 132 takes 49 us besides what it takes to begin and to end, of 55 MB on 108
-13.5 us and on 90 14.6 us, where all would read at 4.4 TB/s; of 34 MB on 64 no longer than on 128 (an H200, programs of
-`bench paged`)."""
 _ALTERNATING = 1.25
 """The exponent of the norm that says how well two consumers hide products behind each other's arithmetic."""
 
@@ -168,7 +163,8 @@ def _reading(ctas: int, target: Target) -> float:
     """The part of the device memory's rate at which so many CTAs read. With more than one for each two multiprocessors,
     and fewer than one for each, some have a way to memory for themselves and end before the others."""
     most = target.limit("device.multiprocessors")
-    return (ctas / most) ** _READING if most < 2 * ctas < 2 * most else 1.0
+    power = target.limit("pipeline.reading_share_power_percent") / 100
+    return (ctas / most) ** power if most < 2 * ctas < 2 * most else 1.0
 
 
 def _streamed(size_bytes: float, target: Target) -> float:
