@@ -1,10 +1,10 @@
 """What `make test` leaves to `make test-full`: most cases of large families, and examples that nobody drew before.
 
 A family of costly cases is marked `sample(n)`; where fewer are chosen than there are, they are chosen the same way each
-time. Of modules that hold many programs, or many attacks, of one kind, every second case runs (`_HALVED`). Hypothesis
-draws the same examples on every run of `make test`, a quarter of what the long run draws: a change must not fail for
-an example that an earlier run happened not to draw; looking for new ones is the long run's job. A test says how many it
-draws only where each takes so long that it wants fewer.
+time. Of modules that hold many programs, or many attacks, of one kind, every second test runs (`_HALVED`); elsewhere
+every second case of a test that has several. Hypothesis draws the same examples on every run of `make test`, a quarter
+of what the long run draws: a change must not fail for an example that an earlier run happened not to draw; looking for
+new ones is the long run's job. A test says how many it draws only where each takes so long that it wants fewer.
 """
 
 import gc
@@ -23,15 +23,18 @@ settings.register_profile("fixed", derandomize=True, deadline=None, max_examples
 settings.register_profile("random", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-_HALVED = {Path(__file__).parent / name for name in ("coverage_attacks", "driver/reproof", "end_to_end", "lower")}
+_HALVED = {
+    Path(__file__).parent / name
+    for name in ("contract/typestate", "coverage_attacks", "driver/explore", "driver/reproof", "end_to_end", "lower")
+}
 _FEW = 3
-"""Cases of a module that all run."""
+"""Cases of a module, or of a test, that all run."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of a test marked `sample(n)`, n cases spread evenly over all run in `make test`; the others are marked `full`. So
-    is every second of what is then left of a module in `_HALVED`."""
+    is every second of what is then left of a module in `_HALVED`, and of a test elsewhere."""
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample") is not None:
@@ -42,11 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         (count,) = marker.args
         kept = {len(cases) * place // count for place in range(count)}
         _leave_out(case for place, case in enumerate(cases) if place not in kept)
-    modules: dict[Path, list[pytest.Item]] = {}
+    kinds: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if _is_halved(item.path) and item.get_closest_marker("full") is None:
-            modules.setdefault(item.path, []).append(item)
-    for cases in modules.values():
+        marks, whole = {mark.name for mark in item.iter_markers()}, _is_halved(item.path)
+        if marks.isdisjoint({"full", "gpu"} if whole else {"full", "gpu", "sample"}):
+            kinds.setdefault(str(item.path) if whole else item.nodeid.partition("[")[0], []).append(item)
+    for cases in kinds.values():
         _leave_out(cases[1::2] if len(cases) > _FEW else ())
 
 
