@@ -85,9 +85,9 @@ def misnumbered_results(
             given = layout_of(flat[buffer.name], buffer).astype(np.float64)
             wanted = expected[buffer.name].astype(np.float64)
             with np.errstate(invalid="ignore"):
-                same = (given == wanted) | np.isnan(wanted)
+                same = (given == wanted) | (np.isnan(given) & np.isnan(wanted))
                 apart = np.where(same, 0.0, np.abs(given - wanted)).max(initial=0.0)
-            # What is no number differs from all that are.
+            # What is no number differs from all that are, on either side.
             limit = max(_LIMITS[each] for each in (buffer.element, *rounded))
             if not apart <= limit * np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0):
                 found.append(_finding(f"what the kernel stores in {buffer.name} is not what the program defines"))

@@ -130,8 +130,8 @@ def _load(
     for target in targets:
         _check_shared(target.cta, ranges, issued.span)
     destinations = tuple([target.cta.linear for target in targets])
-    told = tuple([target.barrier_cta.linear for target in targets])
-    _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, told, box, stored)
+    signalled = tuple([target.barrier_cta.linear for target in targets])
+    _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, signalled, box, stored)
 
     def act() -> None:
         delivery = read()
@@ -258,11 +258,11 @@ def load_unknown(issued: Issue, targets: list[Destination], offset: int, box_byt
         )  # fmt: skip
         return
     destinations = tuple(target.cta.linear for target in targets)
-    told = tuple(target.barrier_cta.linear for target in targets)
+    signalled = tuple(target.barrier_cta.linear for target in targets)
     least = ((offset, offset + LEAST_BYTES),)
     for target in targets:
         _check_shared(target.cta, least, issued.span)
-    _issued(issued, True, destinations, least, 0, targets[0].barrier, told)
+    _issued(issued, True, destinations, least, 0, targets[0].barrier, signalled)
     share = share_of(issued.cluster, origin, offset, issued.span)
     for target in targets:
         shared = target.cta.shared

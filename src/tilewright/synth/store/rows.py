@@ -43,7 +43,7 @@ _RUN_MOST = 8
 _ALONE_ELEMENTS = 16
 """Of a strip, where a thread takes a row by itself: so many loads of it are on their way at once."""
 _ALONE_WHOLE = 32
-"""Of a row that it holds whole: of 32 parts of decode, 1 to 2 us less than by the lanes of a warp."""
+"""Of a row that it holds whole, as the parts of decode: quicker than by the lanes of a warp."""
 _MANY_ELEMENTS = 1 << 20
 """Of all rows: with fewer, what counts is how soon a row is done, which more threads for each bring about."""
 _WORTH_SHIFT = 4
