@@ -66,7 +66,7 @@ from tilewright.synth.cascade.groups import begins_early_in_groups, group_decisi
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.joined_slots import joined_slots
 from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
-from tilewright.synth.cascade.own_bytes import asks_for_too_much, brings_its_own
+from tilewright.synth.cascade.own_bytes import brings_its_own
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
 from tilewright.synth.cascade.pairs import obstacle, pair_columns, refuse_other_clusters
 from tilewright.synth.cascade.past_end import bounded_once
@@ -112,7 +112,7 @@ from tilewright.synth.cascade.walk_time import (
     walked_share,
 )
 from tilewright.synth.cascade.walked_store import walked_stores
-from tilewright.synth.cut.time import microseconds
+from tilewright.synth.cut.time import microseconds, streaming_slots
 from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.operand.async_plan import plan_store, plan_words
 from tilewright.synth.operand.paired_loads import choose_paired_loads
@@ -367,8 +367,9 @@ def _decided(
     shared: tuple[int, ...],
     target: Target,
     wanted: Wanted,
+    deepest: int = _SLOTS[0],
 ) -> CascadeDecisions | str:
-    """The decisions for a tile, or what does not fit."""
+    """The decisions for a tile, or what does not fit. deepest: slots of a ring, at most."""
     leaving = walked_stores(program, axes, choice.unit_rows, choice.streamed, target, wanted)
     room = (shared_columns_bytes(len(shared), choice.streamed) + leaving.bytes) * choice.consumers
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
@@ -382,7 +383,7 @@ def _decided(
     if choice.resident > 1 and tiles <= at_once:
         return "no more tiles than multiprocessors"
     ctas = min(tiles, at_once * choice.resident // together * together)
-    slots = _slots(program, axes, brought, choice, room, ctas, target)
+    slots = _slots(program, axes, brought, choice, room, deepest, target)
     if slots is None:
         return "slots larger than shared memory"
     if choice.sliced and room_bytes(slots):
@@ -485,6 +486,10 @@ def _decided(
         issued=choice.issued, issued_columns=placement.slot_columns, factor_columns=placement.factor_columns,
         handed=int(order.handed), numbers_apart=numbers,
     )  # fmt: skip
+    passing = [each for each in slots if each.read_once]
+    enough = max(_SLOTS[-1], streaming_slots(program, found, target))
+    if any(each.slots > enough for each in passing):
+        return _decided(program, axes, brought, choice, in_vectors, shared, target, wanted, enough)
     late, skipping = adds_late(found, target, wanted), skips_ones(program, axes, found, target, wanted)
     found = replace(found, late_sums=int(late), skips_ones=int(skipping))
     if not (found.ordered and found.late) or wanted.ordered or order_pays(program, axes, found, target):
@@ -694,11 +699,11 @@ def _slots(
     brought: tuple[tile.LoadOp, ...],
     choice: WalkTile,
     room: int,
-    ctas: int,
+    deepest: int,
     target: Target,
 ) -> tuple[SlotDecision, ...] | None:
-    """The ring of each load, with as many slots as fit beside `room` bytes, and as device memory is the quicker by;
-    None where two of each do not fit."""
+    """The ring of each load, with as many slots as fit beside `room` bytes, up to `deepest`; None where two of each do
+    not."""
     sum_slots, parts = SUM_SLOTS if slot_sums(program, target) or choice.issued else 0, bool(choice.issued)
 
     most = target.limit("cta.shared_bytes_max")
@@ -709,12 +714,10 @@ def _slots(
     def fit(slots: tuple[SlotDecision, ...]) -> bool:
         return smem_bytes(slots, choice.consumers, sum_slots, parts, target) + room <= most
 
-    for count in _SLOTS:
+    for count in (each for each in _SLOTS if each <= deepest):
         found = tuple(legal_slot(program, axes, load, choice, count, Wanted(), target) for load in brought)
         if brings_its_own(program, found, (axes.row, choice.rows), (axes.column, choice.columns), axes.batch):
             found = tuple(each if each.resident else replace(each, read_once=1) for each in found)
-            if count > _SLOTS[-1] and asks_for_too_much(found, ctas, target):
-                continue
         if fit(found):
             # A tile's own while the tile before it is computed, where there is room.
             ahead = tuple(replace(each, slots=_AHEAD) if each.resident else each for each in found)

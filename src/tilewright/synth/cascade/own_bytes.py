@@ -1,8 +1,7 @@
 """Does each tile of a walk bring bytes into its slots that no other tile brings?
 
-Then neighbours gain nothing by asking at the same time, the L2 cache need not keep what passes, and device memory is
-read at its own rate, for which rings need only so much on its way. With more slots memory is slower: CTAs that run
-further ahead of each other ask for rows further apart. What stays for a tile is not counted.
+Then neighbours gain nothing by asking at the same time, the L2 cache need not keep what passes, and device memory sets
+the time (`synth.cut.time.streaming_slots`). What stays for a tile is not counted.
 
 Not handled: tables that name one place twice. Checked by: tests/synth/cascade/test_own_bytes.py.
 """
@@ -14,7 +13,6 @@ from collections.abc import Sequence
 from tilewright.ir.cascade import SlotDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
-from tilewright.targets import Target
 
 
 def brings_its_own(
@@ -34,10 +32,3 @@ def _axes(slot: SlotDecision) -> set[str]:
     """What the place of a slot's bytes depends on."""
     looked_up = (base_axis(axis) for each in slot.lookups for axis in each.axes)
     return {slot.inner, slot.outer, *slot.batch, *looked_up}
-
-
-def asks_for_too_much(slots: Sequence[SlotDecision], ctas: int, target: Target) -> bool:
-    """Whether the rings of all CTAs, which bring bytes of their own, ask device memory for more at once than it is the
-    quicker by."""
-    passing = sum(each.slots * each.slot_bytes for each in slots if not each.resident)
-    return ctas * passing > target.limit("pipeline.streamed_bytes_in_flight")

@@ -179,16 +179,22 @@ def _iteration(
     program: tile.ProgramOp, axes: CascadeAxes, loop: tile.LoopOp, d: CascadeDecisions, target: Target
 ) -> float:
     """Cycles of one tile of the streamed axis, of all consumers of a CTA."""
-    tensor, late, computed = iteration_cycles(program, axes, loop, d, target)
     fetched = 1000 * _fetched_bytes(program, loop, d) / parameters_of(target).fetch_bytes_per_kilocycle
-    asked = _asked_cycles(program, loop, d, target)
-    if d.consumers == 1:
-        # Nobody else computes while it waits, for a slot, a product, and results that others are computed of.
-        waits = 0 if d.tensor_columns else target.limit("pipeline.lone_iteration_wait_cycles")
-        alone, count = tensor + max(computed, late) + waits, ctas_together(d, target)
-        several = 0.0 if count == 1 else _alternating(count * (tensor + late), count * computed)
-        return max(alone, several, count * fetched, asked)
-    return max(_alternating(tensor + late, computed), fetched, asked)
+    fetched *= ctas_together(d, target) if d.consumers == 1 else 1
+    return max(_consumed(program, axes, loop, d, target), fetched, _asked_cycles(program, loop, d, target))
+
+
+def _consumed(
+    program: tile.ProgramOp, axes: CascadeAxes, loop: tile.LoopOp, d: CascadeDecisions, target: Target
+) -> float:
+    """The same of what consumers do with it."""
+    tensor, late, computed = iteration_cycles(program, axes, loop, d, target)
+    if d.consumers > 1:
+        return _alternating(tensor + late, computed)
+    # Nobody else computes while it waits, for a slot, a product, and results that others are computed of.
+    waits = 0 if d.tensor_columns else target.limit("pipeline.lone_iteration_wait_cycles")
+    alone, count = tensor + max(computed, late) + waits, ctas_together(d, target)
+    return alone if count == 1 else max(alone, _alternating(count * (tensor + late), count * computed))
 
 
 def _alternating(tensor: float, computed: float) -> float:
@@ -203,6 +209,20 @@ def _asked_cycles(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecision
     if not boxes:
         return 0
     return target.limit("pipeline.table_wait_cycles") + boxes * target.limit("pipeline.box_cycles")
+
+
+def streaming_slots(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> int:
+    """Slots of rings that stream as fast as device memory brings bytes that each tile has of its own: while one is
+    asked for, brought and taken, memory fills the others. With more, CTAs run further ahead of each other and ask for
+    rows further apart, which makes memory slower."""
+    axes, found = cascade_axes(program), 1
+    rate = target.limit("pipeline.streamed_bytes_per_second") / target.limit("device.clock_hertz")
+    for loop in loops(program):
+        brought = d.ctas * _fetched_bytes(program, loop, d) / rate
+        taken = _consumed(program, axes, loop, d, target) + _asked_cycles(program, loop, d, target)
+        if brought:
+            found = max(found, math.ceil((target.limit("pipeline.streamed_latency_cycles") + taken) / brought))
+    return found
 
 
 def _passing(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions) -> list[SlotDecision]:
