@@ -25,15 +25,17 @@ Numbers = NDArray[np.float32]
 
 
 class Region:
-    """A map's region: each value with its numbers in the tile at (row, column), as the text computes them."""
+    """A map's region: each value with its numbers in the tile at (row, column), as the text computes them. part: an
+    index that all places have in common."""
 
-    def __init__(self, row: int = 0, column: int = 0) -> None:
-        self.block = Block(arg_types=[SCALAR, INDEX, INDEX])
-        self.loaded, self.i, self.j = self.block.args
+    def __init__(self, row: int = 0, column: int = 0, part: int = 0) -> None:
+        self.block = Block(arg_types=[SCALAR, INDEX, INDEX, INDEX])
+        self.loaded, self.i, self.j, self.k = self.block.args
         shape = (ROWS, COLUMNS)
         self.found: dict[SSAValue, np.ndarray] = {
             self.i: np.broadcast_to(row + np.arange(ROWS, dtype=np.int64)[:, None], shape),
             self.j: np.broadcast_to(column + np.arange(COLUMNS, dtype=np.int64), shape),
+            self.k: np.full(shape, part, np.int64),
         }
 
     def _value(self, op, numbers) -> SSAValue:
@@ -60,12 +62,19 @@ class Region:
         op = ac.ScalarOp.create(
             operands=list(inputs), properties={"function": StringAttr(function)}, result_types=[SCALAR]
         )
-        meant = {"add": np.add, "sub": np.subtract, "lt": np.less, "le": np.less_equal, "min": np.minimum}
+        meant = {
+            "add": np.add,
+            "sub": np.subtract,
+            "lt": np.less,
+            "le": np.less_equal,
+            "min": np.minimum,
+            "mul": np.multiply,
+        }
         numbers = [self.found.get(value) for value in inputs]
         return self._value(op, meant[function](*numbers) if function in meant else None)
 
     def forms(self, condition: SSAValue) -> tuple[Condition, ...] | None:
-        return inequalities(condition, (self.i, self.j), (ROWS, COLUMNS))
+        return inequalities(condition, (self.i, self.j, self.k), (ROWS, COLUMNS))
 
 
 PLACES = st.one_of(st.integers(0, 200), st.integers(0, MOST_PLACE - 1), st.just(MOST_PLACE - 1))
@@ -77,12 +86,16 @@ CONSTANTS = st.one_of(
 
 @st.composite
 def expressions(draw, region: Region, depth: int = 2) -> SSAValue:
-    kind = draw(st.sampled_from(["row", "column", "affine", "constant", "sum", "sum"] if depth else ["row", "column"]))
+    kinds = ["row", "column", "part", *(["affine", "constant", "sum", "sum"] if depth else [])]
+    kind = draw(st.sampled_from(kinds))
     match kind:
         case "row":
             return region.number(region.i)
         case "column":
             return region.number(region.j)
+        case "part":
+            factor = region.constant(draw(st.integers(-5000, 5000) | st.just(0.5)))
+            return region.scalar("mul", *draw(st.permutations([region.number(region.k), factor])))
         case "affine":
             factors = st.integers(-5, 5)
             terms = [(region.i, draw(factors)), (region.j, draw(factors))]
@@ -101,35 +114,47 @@ def conditions(draw, region: Region, depth: int = 1) -> SSAValue:
     return region.scalar(draw(st.sampled_from(["lt", "le"])), *(draw(expressions(region)) for _ in range(2)))
 
 
-@given(st.data(), PLACES, PLACES)
-def test_inequalities_hold_where_the_condition_does_at_every_place(data, row, column):
-    region = Region(row, column)
+PARTS = st.integers(0, 99) | st.integers(0, 1 << 22)
+
+
+def is_asked(form: Linear, part: int) -> bool:
+    """Whether what the text asks of an index in common holds."""
+    return all(part < (1 << 22) // abs(factor) for _, factor in form.others)
+
+
+@given(st.data(), PLACES, PLACES, PARTS)
+def test_inequalities_hold_where_the_condition_does_at_every_place(data, row, column, part):
+    region = Region(row, column, part)
     condition = data.draw(conditions(region))
     forms = region.forms(condition)
-    if forms is not None:
+    if forms is not None and all(is_asked(each, part) for each in forms if isinstance(each, Linear)):
         assert all(isinstance(each, Linear) for each in forms)
-        assert all(at(each, row, column) >= 0 for each in forms) == bool(region.found[condition].all())
+        assert all(at(each, row, column, part) >= 0 for each in forms) == bool(region.found[condition].all())
 
 
-def at(form: Linear, row: int, column: int) -> Fraction:
-    return form.row * row + form.column * column + form.constant
+def at(form: Linear, row: int, column: int, part: int) -> Fraction:
+    others = sum(factor * part for _, factor in form.others)
+    return form.row * row + form.column * column + form.constant + others
 
 
 NUMBERS = st.one_of(st.integers(-300, 300).map(float), st.floats(width=32), st.sampled_from([2.0**22, 2.0**24 + 4]))
 
 
-@given(st.data(), PLACES, PLACES, NUMBERS, st.booleans())
-def test_a_number_in_common_is_compared_with_a_corner(data, row, column, number, below):
-    region = Region(row, column)
+@given(st.data(), PLACES, PLACES, PARTS, NUMBERS, st.booleans())
+def test_a_number_in_common_is_compared_with_a_corner(data, row, column, part, number, below):
+    region = Region(row, column, part)
     region.found[region.loaded] = np.full((ROWS, COLUMNS), number, np.float32)
     form = data.draw(expressions(region))
     sides = (form, region.loaded) if below else (region.loaded, form)
     condition = region.scalar(data.draw(st.sampled_from(["lt", "le"])), *sides)
-    found = inequalities(condition, (region.i, region.j), (ROWS, COLUMNS), lambda value: value is region.loaded)
+    places = (region.i, region.j, region.k)
+    found = inequalities(condition, places, (ROWS, COLUMNS), lambda value: value is region.loaded)
     if found is not None:
         (each,) = found
         assert isinstance(each, Compared) and each.number is region.loaded and each.below == below
-        corner, compared = np.float32(int(at(each.form, row, column))), np.float32(number)
+        if not is_asked(each.form, part):
+            return
+        corner, compared = np.float32(int(at(each.form, row, column, part))), np.float32(number)
         left, right = (corner, compared) if below else (compared, corner)
         assert bool(left < right if each.strictly else left <= right) == bool(region.found[condition].all())
 
@@ -151,6 +176,16 @@ def test_whole_numbers_are_compared_with_fractions():
     region = Region()
     apart = region.scalar("sub", region.number(region.i), region.number(region.j))
     assert region.forms(region.scalar("lt", apart, region.constant(100.5))) == (Linear(-1, 1, 100 - (ROWS - 1)),)
+
+
+def test_an_axis_in_parts_is_asked_about_where_the_part_begins():
+    region = Region()
+    begin = region.scalar("mul", region.number(region.k), region.constant(512.0))
+    condition = region.scalar("lt", region.scalar("add", begin, region.number(region.j)), region.constant(8000.0))
+    assert region.forms(condition) == (Linear(0, -1, Fraction(7999 - (COLUMNS - 1)), ((2, -512),)),)
+    # Of a difference float32 need not have the terms.
+    twice = region.scalar("lt", begin, region.scalar("add", begin, region.number(region.j)))
+    assert region.forms(twice) is None
 
 
 def window(region: Region, reach: int) -> SSAValue:

@@ -104,11 +104,8 @@ class _Region:
                     self.found[value, row_of(number, block), column_of(number)] = ScalarPlace(register)
 
     def is_common(self, value: SSAValue) -> bool:
-        """Whether a value is one number for the whole tile, which is loaded, or which the launch passes."""
-        source, _ = self.sources.get(value, (None, None))
-        number = value.owner.operand if isinstance(value.owner, ac.IndexNumberOp) else value
-        is_given = isinstance(source, LoadedFragmentPlace) or isinstance(number.owner, ac.ExtentOp)
-        return is_given and self.axes[value] == ""
+        """Whether a value is one number for the whole tile, and none that the program is written with."""
+        return self.axes[value] == "" and not isinstance(value.owner, ac.ConstantOp)
 
     def register(self, value: SSAValue, block: int, number: int) -> str:
         place = self.at(value, block, number)
@@ -223,12 +220,12 @@ def _passed_over(region: _Region, op: FragmentMapOp) -> tuple[SSAValue, str] | N
         return None
     condition, chosen, _ = value.op.inputs
     rows = kind.m.data + (_WARPS - 1) * (lowering.warp_rows - WARP_ROWS)
-    conditions = inequalities(condition, places[:2], (rows, kind.n.data), region.is_common)
+    conditions = inequalities(condition, places, (rows, kind.n.data), region.is_common)
     if conditions is None:
         return None
-    row, column = (lowering.index(each) for each in op.places[:2])
+    first = [lowering.index(each) for each in op.places]
     common = partial(region.register, block=0, number=0)
-    return chosen, emit_all_hold(lowering.text, conditions, (row, column), common)
+    return chosen, emit_all_hold(lowering.text, conditions, first, common)
 
 
 def _scaled(region: _Region, op: FragmentMapOp) -> tuple[SSAValue, SSAValue, ac.FragmentType] | None:
