@@ -14,6 +14,7 @@ from tilewright.frontends.tile import language as tw
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.elementwise import FunctionAttr
 from tilewright.ir.tile.facts import buffers, loops, reductions, the_program
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.synth.cut.certificate import require_same
@@ -52,6 +53,31 @@ def test_parts_and_their_combination_store_what_the_program_does(
     assert stored == loaded
     assert not any(axis in program.extents and program.extents[axis] > 1 for program in after)
     require_same(whole, cut)
+
+
+@pytest.mark.parametrize("overlap", [1, 5])
+@pytest.mark.parametrize("kernel", [attention, causal_attention, grouped_heads])
+def test_parts_that_overlap_count_each_element_once(kernel: Kernel, overlap: int) -> None:
+    whole = the_program(traced(kernel, **{**_DECODE, "T": 1000 + overlap}))
+    cut = in_parts(whole, "T", 4, 250)
+    before = the_program(cut.programs[0])
+    assert (before.extents["T"], cut.overlap) == (250 + overlap, overlap)
+    require_same(whole, cut)
+    counted = next(op for op in before.walk() if isinstance(op, tile.BinaryOp) and op.function.data is Function.LE)
+    counted.properties["function"] = FunctionAttr(Function.LT)
+    with pytest.raises(TilewrightError, match="other numbers"):
+        require_same(whole, cut)
+
+
+def test_what_no_number_divides_is_in_parts_that_overlap() -> None:
+    whole = the_program(traced(grouped_heads, **{**_DECODE, "T": 4099}))
+    found = list(splits(whole, 3.0))
+    assert found
+    for cut in found:
+        (before, *_) = map(the_program, cut.programs)
+        assert cut.overlap > 0
+        assert cut.parts * (before.extents["T"] - cut.overlap) + cut.overlap == 4099
+        require_same(whole, cut)
 
 
 def test_a_part_of_products_is_one_walk_and_a_part_of_folds_has_none() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,6 +29,8 @@ EXTENTS = (1, 2)
 """Of each axis, one after the other; of axes with blocks, so many blocks."""
 PARTS = ((2, 1), (3, 2))
 """Parts of an axis, and elements of each, or blocks of what is gathered along it."""
+OVERLAPPING = ((2, 2), (3, 2))
+"""The same from one part's begin to the next one's, where two neighbours have one element or block both."""
 _SHORT = 8
 
 
@@ -37,7 +39,10 @@ def require_same(whole: tile.ProgramOp, cut: Cut) -> None:
     before, *after = map(the_program, cut.programs)
     if cut.parts:
         blocks = _blocks_of_parts(whole, before)
-        found = (_difference_in_parts(whole, before, after, parts, length * blocks) for parts, length in PARTS)
+        found = (
+            _difference_in_parts(whole, before, after, _Parts(parts, step * blocks, blocks if cut.overlap else 0), cut)
+            for parts, step in (OVERLAPPING if cut.overlap else PARTS)
+        )
     else:
         found = (_difference(whole, before, after, length) for length in EXTENTS)
     for name in found:
@@ -91,35 +96,65 @@ def _tilings(length: int) -> list[tuple[int, ...]]:
     return cuts(length) if length <= _SHORT else [(length,), (half, length - half), (1, half, length - half - 1)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """count: of parts; step: elements from one's begin to the next one's; overlap: elements that both have."""
+
+    count: int
+    step: int
+    overlap: int
+
+    @property
+    def length(self) -> int:
+        return self.step + self.overlap
+
+    @property
+    def whole(self) -> int:
+        return self.count * self.step + self.overlap
+
+    def number(self, index: int, step: int, overlap: int) -> int:
+        """Of an element of the axis, the number of one with parts so far apart: the first one that two parts have is
+        the first one there."""
+        part, within = divmod(index, self.step)
+        if within < self.overlap:
+            return part * step + within * overlap // self.overlap
+        return part * step + overlap + (within - self.overlap) * (step - overlap) // (self.step - self.overlap)
+
+
 def _difference_in_parts(
-    whole: tile.ProgramOp, before: tile.ProgramOp, after: Sequence[tile.ProgramOp], parts: int, length: int
+    whole: tile.ProgramOp, before: tile.ProgramOp, after: Sequence[tile.ProgramOp], parts: _Parts, cut: Cut
 ) -> str:
-    """A result that differs where an axis has so many parts of so many elements, as has each whose indices are numbers,
-    and every other axis one, for some cut of a part into tiles. What states are corrected by is not rounded: sums of
-    rounded operands are no sums."""
+    """A result that differs where an axis has these parts, as has each whose indices are numbers, and every other axis
+    one, for some cut of a part into tiles. What states are corrected by is not rounded: sums of rounded operands are no
+    sums."""
     (along,) = before.extents.keys() - whole.extents.keys()
     axis = _divided_axis(whole, before)
-    chance = random.Random(parts)
+    chance = random.Random(parts.count)
     numbered = {base_axis(axis) for op in positions(whole) for axis in value_type(op.result).axis_names}
-    plain = {each: parts * length if each in numbered else 1 for each in whole.extents if blocks_of(each) is None}
-    inputs = made_up_inputs(whole, {**plain, axis: parts * length}, chance)
-    expected = meaning(whole, {**plain, axis: parts * length}, inputs, ())
-    extents = {**plain, axis: length, along: parts}
+    plain = {each: parts.whole if each in numbered else 1 for each in whole.extents if blocks_of(each) is None}
+
+    def number(index: int) -> int:
+        # The program before has the number of elements from one part to the next, and of those that both have.
+        return parts.number(index, before.extents[axis] - cut.overlap, cut.overlap)
+
+    numbers = dict.fromkeys({*numbered, axis}, number)
+    inputs = made_up_inputs(whole, {**plain, axis: parts.whole}, chance, number)
+    expected = meaning(whole, {**plain, axis: parts.whole}, inputs, (), numbers=numbers)
+    extents = {**plain, axis: parts.length, along: parts.count}
     divided = dict(inputs)
     for argument, buffer in zip(before.body.block.args, buffers(before), strict=True):
         axes = tensor_type(argument).axis_names
         if buffer.role == "input" and along in axes:
-            at = next(number for number, each in enumerate(axes) if base_axis(each) == axis) - 1
-            array = inputs[buffer.name]
-            array = array.reshape(*array.shape[:at], parts, -1, *array.shape[at + 1 :])
-            divided[buffer.name] = np.moveaxis(array, at, 0)
-    for cut in _tilings(length):
-        # Where a part begins is a number that the program has of its own parts.
-        steps = {along: Fraction(length, before.extents[axis])}
-        states = meaning(before, extents, divided, cut, steps=steps)
+            at = next(place for place, each in enumerate(axes) if base_axis(each) == axis) - 1
+            size = block_size(axes[at + 1])
+            begins = range(0, parts.count * parts.step, parts.step)
+            taken = [np.arange(begin, begin + parts.length, size) // size for begin in begins]
+            divided[buffer.name] = np.stack([inputs[buffer.name].take(each, axis=at) for each in taken])
+    for tiles in _tilings(parts.length):
+        states = meaning(before, extents, divided, tiles, numbers=numbers)
         stored: dict[str, Array] = {}
         for each in after:
-            stored |= meaning(each, {**plain, along: parts}, inputs | states, ())
+            stored |= meaning(each, {**plain, along: parts.count}, inputs | states, (), numbers=numbers)
         name = _other(expected, stored)
         if name:
             return name

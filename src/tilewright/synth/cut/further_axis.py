@@ -23,14 +23,14 @@ from tilewright.synth.streaming.graph import Graph, Node
 
 class FurtherAxis:
     """Values over `along` too, where they depend on it. known: of leaves and of what is replaced. index: of the axis;
-    axis, length: where it has parts of another one, that one and how long a part is, since indices of it as numbers
-    count on from part to part."""
+    axis, step: where it has parts of another one, that one and how far the next part begins, since indices of it as
+    numbers count on from part to part."""
 
     def __init__(self, graph: Graph, along: str) -> None:
         self.graph, self.along = graph, along
         self.known: dict[Node, Node] = {}
         self.index: Node | None = None
-        self.axis, self.length = "", 0
+        self.axis, self.step = "", 0
 
     def value(self, node: Node) -> Node:
         if node not in self.known:
@@ -43,7 +43,7 @@ class FurtherAxis:
         if node.what is tile.PositionOp and node.axes == (self.axis,):
             assert self.index is not None
             part = graph.node(tile.PositionOp, (self.index,), ValueType.of((self.along,), Element.F32), place)
-            begin = graph.binary(Function.MUL, part, graph.constant_like(float(self.length), part), place)
+            begin = graph.binary(Function.MUL, part, graph.constant_like(float(self.step), part), place)
             both = (self.along, self.axis)
             within = graph.node(node.what, node.operands, node.type, place, dict(node.properties))
             begin, within = (graph.broadcast(each, both, place) for each in (begin, within))

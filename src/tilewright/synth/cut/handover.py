@@ -48,7 +48,8 @@ laid out once."""
 class Cut:
     """Programs in the place of one, in launch order. workspaces: the arrays that the first stores and the others load;
     size_bytes: of them; place: the author's line of the value; divides_sums: whether the first and another have sums;
-    parts: of an axis that the first folds in parts, 0 where it does not."""
+    parts: of an axis that the first folds in parts, 0 where it does not; overlap: elements that two neighbours of them
+    have both."""
 
     programs: tuple[ModuleOp, ...]
     workspaces: tuple[str, ...]
@@ -56,6 +57,7 @@ class Cut:
     place: str
     divides_sums: bool
     parts: int = 0
+    overlap: int = 0
 
 
 def cuts(program: tile.ProgramOp) -> Iterator[Cut]:

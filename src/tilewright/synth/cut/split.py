@@ -10,36 +10,37 @@ mask leaves nothing of, or of no finite element, combine like any others, since 
 
 Both are the program's own operations, in an order that extents alone decide: the same bits in every run.
 
-Not handled: axes that no fitting number of parts divides, values stored along the axis, folds that need a second walk,
-run-time axes, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each split by
-`certificate`.
+Not handled: parts that overlap of folds alone, and of sums without an extreme; values stored along the axis, folds that
+need a second walk, run-time axes, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each
+split by `certificate`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Block, Region
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.ir.cascade_facts import contractions
+from tilewright.ir.cascade_facts import cascade_axes, contractions
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis, derived_extent
+from tilewright.ir.tile.axes import base_axis, block_size, derived_extent
 from tilewright.ir.tile.facts import gathers, grouping, loops, the_grid, the_program
 from tilewright.ir.tile.gather import blocks_along
 from tilewright.ir.tile.reduce import ArgReduceOp
-from tilewright.ir.tile.types import IndexType, RuleViolation, TensorType, ValueType
+from tilewright.ir.tile.types import IndexType, RuleViolation, TensorType, ValueType, tensor_type
+from tilewright.synth.cascade.past_end import bounded_once
 from tilewright.synth.cut.further_axis import FurtherAxis
 from tilewright.synth.cut.handover import Cut, array_bytes, free_name, padded_strides, program_of
 from tilewright.synth.streaming.axis import streamed_axes
-from tilewright.synth.streaming.derive import State, Streaming, Walked, derived
+from tilewright.synth.streaming.derive import IDENTITIES, State, Streaming, Walked, derived
 from tilewright.synth.streaming.emit import emitted
-from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
+from tilewright.synth.streaming.graph import Graph, Node, Stored, below, constant_of, read
 
 _LEAST, _LEAST_WALKED = 256, 128
 """Elements of a part, at least; of products one tile of a walk, as wide as it may be."""
@@ -47,12 +48,16 @@ _TRIED = 3
 """Numbers of parts."""
 _FEWEST, _MOST = 0.5, 8.0
 """Parts that are tried, of those that are wanted."""
+_ALL, _WORTH_OVERLAP = 20, 2
+"""Twentieths of the time: all of it, and what parts that overlap lose less."""
+_RUN = 16
+"""Elements of an axis along which an array is contiguous, at multiples of which overlapping parts begin."""
 
 
 def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
-    """The program with its folded axis in parts. wanted: by which every multiprocessor has one. Of the numbers that
-    divide the axis those are tried by which multiprocessors lose the least time, in twentieths; of equal ones the
-    least."""
+    """The program with its folded axis in parts. wanted: by which every multiprocessor has one. Those numbers are tried
+    by which multiprocessors lose the least time, in twentieths; of equal ones the least. Parts overlap only where that
+    loses a tenth less than any number that divides the axis."""
     if loops(program) or grouping(program) is not None or program.run_time:
         return
     axis = _axis(program, read(program)[1])
@@ -60,24 +65,68 @@ def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
         return
     blocks = math.lcm(*(size for op in gathers(program) for size in blocks_along(op.dimensions, axis)))
     walked = bool(contractions(program))
-    shortest = _LEAST_WALKED if walked else _LEAST
-    most = min(program.extents[axis] // shortest, math.ceil(_MOST * wanted))
+    shortest, length = _LEAST_WALKED if walked else _LEAST, program.extents[axis]
+    most = min(length // shortest, math.ceil(_MOST * wanted))
     least = max(2, math.ceil(_FEWEST * min(wanted, most)))
-    dividing = [parts for parts in range(least, most + 1) if program.extents[axis] % (parts * blocks) == 0]
-    tiles = {parts: math.ceil(program.extents[axis] / parts / _LEAST_WALKED) if walked else 0 for parts in dividing}
-    lost = {parts: _lost(parts / wanted, tiles[parts]) for parts in dividing}
-    for parts in sorted(dividing, key=lambda parts: (lost[parts], parts))[:_TRIED]:
+    counts = range(least, most + 1)
+    found = [_Parts(parts, length // parts, length // parts) for parts in counts if length % (parts * blocks) == 0]
+    lost = {each: _lost(each, wanted, length, walked) for each in found}
+    if walked and length % blocks == 0:
+        unit = math.lcm(blocks, _RUN) if _is_contiguous(program, axis) else blocks
+        overlapping = {each: _lost(each, wanted, length, walked) for each in _overlapping(counts, length, unit)}
+        limit = min(lost.values(), default=_ALL) - _WORTH_OVERLAP
+        lost |= {each: part for each, part in overlapping.items() if part <= limit}
+    for each in sorted(lost, key=lambda each: (lost[each], each.count))[:_TRIED]:
         try:
-            yield in_parts(program, axis, parts)
+            cut = in_parts(program, axis, each.count, each.step)
         except RuleViolation:
             return  # more axes than a tile has
+        if each.overlap == 0 or _is_masked_once(the_program(cut.programs[0])):
+            yield cut
 
 
-def _lost(waves: float, tiles: int) -> int:
-    """The part of its time that a multiprocessor waits for the last wave, and for the first tile of each part but its
-    first, in twentieths. tiles: of a part that is walked, else 0."""
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """count: of parts; length: elements of each; step: from one's begin to the next one's."""
+
+    count: int
+    length: int
+    step: int
+
+    @property
+    def overlap(self) -> int:
+        return self.length - self.step
+
+
+def _overlapping(counts: Iterable[int], length: int, unit: int) -> list[_Parts]:
+    """Parts of an axis of this length that begin at multiples of `unit`, and have half of a step at most twice."""
+    steps = ((count, length // count // unit * unit) for count in counts)
+    found = [_Parts(count, length - (count - 1) * step, step) for count, step in steps]
+    return [each for each in found if 0 < 2 * each.overlap <= each.step]
+
+
+def _is_contiguous(program: tile.ProgramOp, axis: str) -> bool:
+    """Whether some array's neighbours in memory are neighbours along the axis."""
+    kinds = [tensor_type(argument) for argument in program.body.block.args]
+    return any(
+        base_axis(each) == axis and stride == 1
+        for kind in kinds
+        for each, stride in zip(kind.axis_names, kind.stride_elements, strict=True)
+    )
+
+
+def _is_masked_once(program: tile.ProgramOp) -> bool:
+    """Whether a mask of the first fold's operand is one of all that a part folds and multiplies."""
+    return len(bounded_once(program, cascade_axes(program))) == len(loops(program))
+
+
+def _lost(parts: _Parts, wanted: float, length: int, walked: bool) -> int:
+    """The part of its time that a multiprocessor waits for the last wave, reads what another one does, and waits for
+    the first tile of each part but its first, in twentieths."""
+    waves = parts.count / wanted
     whole = math.ceil(waves)
-    return round(20 * (1 - waves / whole + ((whole - 1) / (whole * tiles) if tiles else 0)))
+    begun = (whole - 1) / (whole * math.ceil(parts.length / _LEAST_WALKED)) if walked else 0
+    return round(_ALL * (1 - waves / whole * (length / (parts.count * parts.length)) + begun))
 
 
 def _axis(program: tile.ProgramOp, stored: Sequence[Stored]) -> str:
@@ -96,9 +145,11 @@ def _axis(program: tile.ProgramOp, stored: Sequence[Stored]) -> str:
     return axis if whole else ""
 
 
-def in_parts(program: tile.ProgramOp, axis: str, parts: int) -> Cut:
-    """The two programs that fold `axis`, in one walk, in so many parts of equal length."""
-    name, length = program.sym_name.data, program.extents[axis] // parts
+def in_parts(program: tile.ProgramOp, axis: str, parts: int, step: int = 0) -> Cut:
+    """The two programs that fold `axis`, in one walk, in so many parts of equal length. step: from one part's begin to
+    the next one's, if that is less than the length."""
+    step = step or program.extents[axis] // parts
+    name, length = program.sym_name.data, program.extents[axis] - (parts - 1) * step
     along = free_name(f"{axis}_parts", list(program.extents))
     names = [each.data for each in program.parameters]
     graph, stored = read(program)
@@ -108,10 +159,10 @@ def in_parts(program: tile.ProgramOp, axis: str, parts: int) -> Cut:
     extents |= {each: derived_extent(each, extents) for each in extents}
     workspaces = [free_name(f"{name}_1_result_{state.number}", names) for state in states]
     tensors = [_tensor((along, *state.old.axes), extents) for state in states]
-    before = _before(program, axis, along, parts, list(zip(workspaces, tensors, strict=True)))
+    before = _before(program, axis, along, parts, step, list(zip(workspaces, tensors, strict=True)))
     after = _after(program, graph, streaming, along, parts, list(zip(workspaces, tensors, strict=True)))
     size_bytes = sum(map(array_bytes, tensors))
-    return Cut((before, *after), tuple(workspaces), size_bytes, states[0].place, True, parts)
+    return Cut((before, *after), tuple(workspaces), size_bytes, states[0].place, True, parts, length - step)
 
 
 def _tensor(axes: Sequence[str], extents: Mapping[str, int]) -> TensorType:
@@ -124,11 +175,11 @@ def _tensor(axes: Sequence[str], extents: Mapping[str, int]) -> TensorType:
 
 
 def _before(
-    program: tile.ProgramOp, axis: str, along: str, parts: int, workspaces: Sequence[tuple[str, TensorType]]
+    program: tile.ProgramOp, axis: str, along: str, parts: int, step: int, workspaces: Sequence[tuple[str, TensorType]]
 ) -> ModuleOp:
     """Every part's states. Of products they are carried by a loop over the part; of folds alone they are the folds of
     the part, which rows' kernels walk as they like."""
-    lifted = _program_in_parts(program, axis, along, parts)
+    lifted = _program_in_parts(program, axis, along, parts, step)
     graph, stored = read(lifted)
     streaming = derived(graph, stored, axis)
     grid = the_grid(lifted)
@@ -189,11 +240,11 @@ def _index(graph: Graph, grid: tile.GridOp, axis: str) -> Node:
 # ---------------------------------------------------------------- the program over parts
 
 
-def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int) -> tile.ProgramOp:
+def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int, step: int) -> tile.ProgramOp:
     """The program of each part by itself: what depends on the axis has the parts' axis first."""
     graph, stored = read(program)
     grid = the_grid(program)
-    extents = {along: parts, **program.extents, axis: program.extents[axis] // parts}
+    extents = {along: parts, **program.extents, axis: program.extents[axis] - (parts - 1) * step}
     extents |= {each: derived_extent(each, extents) for each in extents}
     over = FurtherAxis(graph, along)
     index = graph.leaf("grid", len(grid.axis_names), IndexType.of(along), grid.place.data)
@@ -208,20 +259,51 @@ def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int
         shape, strides = [derived_extent(each, extents) for each in kind.axis_names], kind.stride_elements
         if stored_to:
             strides = padded_strides(shape, kind.element_kind)
-            step = shape[0] * strides[0]
+            apart = shape[0] * strides[0]
         else:
-            step = derived_extent(divided, extents) * strides[kind.axis_names.index(divided)]
-        wider = TensorType.of((along, *kind.axis_names), (parts, *shape), (step, *strides), kind.element_kind)
+            apart = step // block_size(divided) * strides[kind.axis_names.index(divided)]
+        wider = TensorType.of((along, *kind.axis_names), (parts, *shape), (apart, *strides), kind.element_kind)
         leaf = graph.leaf("tensor", number, kind)
         tensors[graph.leaf("tensor", number, wider)] = (program.parameters.data[number].data, wider)
         over.known[leaf] = graph.leaf("tensor", number, wider)
-    over.index, over.axis, over.length = index, axis, extents[axis]
+    over.index, over.axis, over.step = index, axis, step
+    values = [over.value(each.value) for each in stored]
+    if overlap := extents[axis] - step:
+        values = _masked(graph, values, index, _index(graph, grid, axis), overlap)
     roots = [
-        Stored(over.value(each.value), over.known[each.tensor], (index, *each.indices), each.place) for each in stored
+        Stored(value, over.known[each.tensor], (index, *each.indices), each.place)
+        for value, each in zip(values, stored, strict=True)
     ]
     module = program_of(program, graph, program.sym_name.data, roots, tensors, along, extents)
     assert module is not None, "a program in parts is one"
     return the_program(module)
+
+
+def _masked(graph: Graph, values: Sequence[Node], part: Node, within: Node, overlap: int) -> list[Node]:
+    """The values, with the first elements of each part but the first one, which the part before has as well, out of
+    what extremes are of. part, within: indices of the parts' axis and of the axis."""
+    along, axis = (each.type.axis.data for each in (part, within) if isinstance(each.type, IndexType))
+    known: dict[Node, Node] = {}
+    for node in below(values):
+        if node.is_sum and node.axis == axis and node.function in (Function.MAX, Function.MIN):
+            operand, place = node.operands[0], node.place
+            number, element = (
+                graph.node(tile.PositionOp, (index,), ValueType.of((name,), Element.F32), place)
+                for index, name in ((part, along), (within, axis))
+            )
+            first = graph.binary(Function.MIN, number, graph.constant_like(1.0, number), place)
+            first = graph.binary(Function.MUL, first, graph.constant_like(float(overlap), first), place)
+            first, element = (graph.broadcast(each, operand.axes, place) for each in (first, element))
+            counts = graph.binary(Function.LE, first, element, place)
+            least = graph.constant_like(IDENTITIES[node.function], operand)
+            if operand.what is tile.SelectOp and constant_of(operand.operands[2]) == constant_of(least):
+                # One condition, which a tile may pass over.
+                condition, operand_, least = operand.operands
+                counts = graph.binary(Function.MIN, counts, condition, place)
+                known[operand] = graph.select(counts, operand_, least, place)
+            else:
+                known[operand] = graph.select(counts, operand, least, place)
+    return [graph.replaced(value, known) for value in values]
 
 
 # ---------------------------------------------------------------- the states combined

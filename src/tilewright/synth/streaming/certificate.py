@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -218,15 +218,21 @@ def differences(
         yield from compared(program, streamed, extents, inputs, length)
 
 
-def made_up_inputs(program: tile.ProgramOp, extents: Mapping[str, int], chance: random.Random) -> dict[str, Array]:
+def made_up_inputs(
+    program: tile.ProgramOp,
+    extents: Mapping[str, int],
+    chance: random.Random,
+    number: Callable[[int], int] = int,
+) -> dict[str, Array]:
     """An array of numbers for each tensor that a program loads. Integers are whole: those of tables places, and none
-    once in a while; others such as elements along axes have, as lengths are, rather long ones."""
+    once in a while; others such as elements along axes have, as lengths are, rather long ones. number: what an index of
+    those axes is as a number."""
     found: dict[str, Array] = {}
     wider, tables = _gathered_extents(program, extents), {each for op in gathers(program) for each in op.tables}
     most = max(extents.values(), default=1)
 
     def length() -> Exact:
-        return exact(max(chance.randint(-1, most + 1) for _ in range(2)))
+        return exact(number(max(chance.randint(-1, most + 1) for _ in range(2))))
 
     for argument, buffer in zip(program.body.block.args, buffers(program), strict=True):
         if buffer.role == "input":

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -42,13 +41,13 @@ def meaning(
     cut: Sequence[int],
     *,
     rounds: bool = False,
-    steps: Mapping[str, Fraction] | None = None,
+    numbers: Mapping[str, Callable[[int], int]] | None = None,
 ) -> dict[str, Array]:
     """What the program stores, by tensor's name. inputs: of `Exact`, of every tensor that is loaded, by its name; cut:
     elements of each tile of streamed loops, in order; rounds: products round an operand in float32 to the other's
-    element, as they do, which a state that is corrected does not keep; steps: from one index of an axis to the next as
-    numbers, where that is not 1."""
-    run = _Run(program, extents, inputs, cut, rounds, steps or {})
+    element, as they do, which a state that is corrected does not keep; numbers: what indices of an axis are as numbers,
+    where these are others."""
+    run = _Run(program, extents, inputs, cut, rounds, numbers or {})
     with np.errstate(all="ignore"):
         run.ops(program.body.block.ops)
     return run.stored
@@ -86,9 +85,9 @@ class _Run:
         inputs: Mapping[str, Array],
         cut: Sequence[int],
         rounds: bool,
-        steps: Mapping[str, Fraction],
+        numbers: Mapping[str, Callable[[int], int]],
     ) -> None:
-        self.program, self.inputs, self.cut, self.rounds, self.steps = program, inputs, cut, rounds, steps
+        self.program, self.inputs, self.cut, self.rounds, self.numbers = program, inputs, cut, rounds, numbers
         self.extents = {axis: -(-extents[base_axis(axis)] // block_size(axis)) for axis in program.extents}
         self.tile: dict[str, tuple[int, int]] = {}
         self.values: dict[SSAValue, Array] = {}
@@ -128,8 +127,9 @@ class _Run:
             case tile.PositionOp():
                 assert isinstance(op.index.type, IndexType)
                 axis = op.index.type.axis.data
-                numbers, step = iter((self.elements(axis) + index_offset(op.index)).tolist()), self.steps.get(axis, 1)
-                return filled([len(self.elements(axis))], lambda: exact(Fraction(next(numbers)) * step))
+                number, shift = self.numbers.get(axis, int), index_offset(op.index)
+                numbers = iter([number(each) + shift for each in self.elements(axis).tolist()])
+                return filled([len(self.elements(axis))], lambda: exact(next(numbers)))
             case tile.BroadcastOp():
                 return self.spread(operands[0], op.operand, value_type(op.result).axis_names)
             case tile.TransposeOp():
