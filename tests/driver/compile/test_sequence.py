@@ -341,6 +341,42 @@ def test_values_of_axes_in_parts(kernel: Kernel, dims: dict[str, int], monkeypat
         assert np.abs(one.astype(np.float64) - expected.astype(np.float64)).max() <= 2.0**-6
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("page", [0, 16])
+@pytest.mark.parametrize("lengths", [(0, 1), (48, 49), (64, 65), (111, 112)], ids=str)
+def test_values_of_parts_that_overlap(page: int, lengths: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences that end where parts begin and end, and tiles; two parts of 64 keys, 48 apart, of which the second leaves
+    16 to the first."""
+    kernel = decode_in_pages(page) if page else decode_attention
+
+    def in_two(program: tile.ProgramOp, _: float) -> list[Cut]:
+        return [] if "T_parts" in program.extents else [in_parts(program, "T", 2, 48)]
+
+    monkeypatch.setattr("tilewright.driver.compile.sequence.splits", in_two)
+    monkeypatch.setattr("tilewright.driver.compile.sequence.cuts", lambda program: [])
+    dims = {"B": 2, "H": 4, "T": 112, "E": 16, "F": 16} | ({"P": 14, "S": 16} if page else {})
+    made = compile_kernel(kernel, dims=dims, wanted=_CUT, assembled=False)
+    assert made.text_proof is not None and len(made.parts) == 2
+    random = np.random.default_rng(1)
+    arrays = [
+        random.standard_normal(each.shape).astype(ml_dtypes.bfloat16)
+        if each.element is Element.BF16
+        else np.array(lengths if len(each.shape) == 1 else random.permutation(14).reshape(2, 7), np.int32)
+        for each in made.plan.buffers
+        if each.role == "input"
+    ]
+    found = CompiledKernel(made.bundle())(*arrays, on="cpu")
+    q, k, v = (each.astype(np.float64) for each in arrays[:3])
+    if page:
+        k, v = (each[arrays[3]].reshape(2, 112, 1, 16) for each in (k, v))
+    for sequence_, length in enumerate(lengths):
+        scores = q[sequence_] @ k[sequence_, :length, 0].T * 0.125
+        weights = np.exp(scores - scores.max(axis=1, initial=-np.inf, keepdims=True))
+        wanted = weights @ v[sequence_, :length, 0] / weights.sum(axis=1, keepdims=True) if length else np.nan
+        result = found[sequence_].astype(np.float64)
+        assert np.all(np.isnan(result)) if not length else np.abs(result - wanted).max() <= 2.0**-6
+
+
 @pytest.mark.parametrize("wanted", [Wanted(), _CUT])
 def test_walks_that_are_taken_are_certified_and_no_others(wanted: Wanted, monkeypatch: pytest.MonkeyPatch) -> None:
     """A derivation that breaks a law is an error, whether the walk is a kernel alone or one of several."""

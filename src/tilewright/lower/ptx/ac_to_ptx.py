@@ -67,15 +67,15 @@ from tilewright.lower.fragment.register_operand import keep_read_registers, lowe
 from tilewright.lower.fragment.registers import add_parts, lower_fragment
 from tilewright.lower.fragment.shared_columns import load_shared_columns
 from tilewright.lower.points.array_part import lower_part
-from tilewright.lower.points.elementwise import divided, lower_elementwise
+from tilewright.lower.points.elementwise import lower_elementwise
 from tilewright.lower.points.rows import lower_rows
 from tilewright.lower.points.runs import lower_runs
 from tilewright.lower.points.transpose import lower_transpose
 from tilewright.lower.ptx.async_copy import lower_async_copy
 from tilewright.lower.ptx.cluster_sync import lower_sync
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.global_access import load_index
 from tilewright.lower.ptx.handed import lower_handed
+from tilewright.lower.ptx.indices import first_ahead, lower_affine, lower_index_divide, lower_index_load, next_ahead
 from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
 from tilewright.lower.ptx.module_head import head_of_kernels
 from tilewright.lower.ptx.places import (
@@ -539,13 +539,17 @@ def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     _carry_in(lowering, block, 1, tuple(op.carried))
     heads = [lowering.place(argument) for argument in block.args[1:]]
     head, end = text.label("loop"), text.label("loop_end")
+    ahead = first_ahead(lowering, block, index) if copies == 1 else {}
     text.place(head)
     last = own or lowering.passed.operand(
         text, count_name(op.symbol.data), trips if copies == 1 else number_of(trips) - left
     )
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, last))
+    following = next_ahead(lowering, block, index, ahead)
     yielded = _lower_copies(lowering, block, index, heads, copies)
     _move(text, heads, yielded)
+    for load, register in ahead.items():
+        text.emit("mov.b32", register, following[load])
     text.emit("add.u32", index, index, copies)
     text.emit("bra", head)
     text.place(end)
@@ -698,34 +702,6 @@ def _lower_points(lowering: Lowering, op: ac.ElementwiseOp) -> None:
         lower_runs(lowering.text, lowering.places, op, op.run.data, lowering.thread)
 
 
-def _lower_index_divide(lowering: Lowering, op: ac.IndexDivideOp) -> Place:
-    return IndexPlace(divided(lowering.text, lowering.places, op))
-
-
-def _lower_index_load(lowering: Lowering, op: ac.IndexLoadOp) -> Place:
-    source = lowering.place(op.source)
-    assert isinstance(source, GlobalPlace)
-    return IndexPlace(load_index(lowering.text, source, [lowering.index(each) for each in op.indices]))
-
-
-def _lower_affine(lowering: Lowering, op: ac.AffineOp) -> Place:
-    return IndexPlace(_affine(lowering, op))
-
-
-def _affine(lowering: Lowering, op: ac.AffineOp) -> str:
-    text = lowering.text
-    total = ""
-    for coefficient, operand in zip(integers(op.coefficients), op.operands_, strict=True):
-        register = lowering.index(operand)
-        if total:
-            total = text.into("b32", "mad.lo.s32", register, coefficient, total)
-        else:
-            total = text.into("b32", "mul.lo.s32", register, coefficient)
-    if not total:
-        return text.into("b32", "mov.u32", op.constant.data)
-    return text.into("b32", "add.s32", total, op.constant.data) if op.constant.data else total
-
-
 # By class: to tell an operation from all others one after the other takes longer than to emit it.
 _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.TilesOp: _of_kernel(_lower_tiles),
@@ -741,9 +717,9 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     PartialAddOp: lower_partial_add,
     ac.LoopOp: _lower_loop,
     ac.YieldOp: _nothing,
-    ac.AffineOp: _placed(_lower_affine),
-    ac.IndexDivideOp: _placed(_lower_index_divide),
-    ac.IndexLoadOp: _placed(_lower_index_load),
+    ac.AffineOp: _placed(lower_affine),
+    ac.IndexDivideOp: _placed(lower_index_divide),
+    ac.IndexLoadOp: _placed(lower_index_load),
     ac.RangeOp: _placed(lower_range),
     ac.GlobalPartOp: _placed(lower_part),
     ac.CursorStartOp: _placed(_lower_cursor_start),

@@ -85,6 +85,8 @@ class Lowering:
     """By what is loaded, and in which block that was computed."""
     read_registers: dict[SSAValue, Sequence[str]] = field(default_factory=dict[SSAValue, "Sequence[str]"])
     """A's registers that products in flight read, by what the products call their reading."""
+    loaded_ahead: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    """Of loads of indices that an iteration has from the one before: the register."""
     waiting: dict[SSAValue, WaitingColumns] = field(default_factory=dict[SSAValue, WaitingColumns])
     """Of fragments that nobody has used yet."""
     operand_registers: dict[tuple[int, int], list[str]] = field(default_factory=dict[tuple[int, int], "list[str]"])
