@@ -345,8 +345,8 @@ def test_values_of_axes_in_parts(kernel: Kernel, dims: dict[str, int], monkeypat
 @pytest.mark.parametrize("page", [0, 16])
 @pytest.mark.parametrize("lengths", [(0, 1), (48, 49), (64, 65), (111, 112)], ids=str)
 def test_values_of_parts_that_overlap(page: int, lengths: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sequences that end where parts begin and end, and tiles; two parts of 64 keys, 48 apart, of which the second leaves
-    16 to the first."""
+    """Sequences that end where parts begin and end: two of 64 keys, 48 apart, of which the second leaves 16 to the
+    first."""
     kernel = decode_in_pages(page) if page else decode_attention
 
     def in_two(program: tile.ProgramOp, _: float) -> list[Cut]:

@@ -63,7 +63,7 @@ def test_short_rows_are_a_warps_or_less():
 
 def test_many_short_rows_are_taken_several_at_once():
     """A run of each thread, of two rows; of four where weights and biases would be half of what is loaded."""
-    for length, lanes in ((64, 8), (128, 16), (192, 32), (256, 32)):
+    for length, lanes in ((64, 8), (128, 16), (256, 32)):
         row = row_of(softmax, 200_000, length)
         assert (row.threads, row.pieces, row.together) == (lanes, 1, 2), length
         assert row_of(layer_norm, 200_000, length).together == 4
@@ -74,7 +74,22 @@ def test_many_short_rows_are_taken_several_at_once():
         (argmax, 200_000, 128),
     ):
         assert row_of(kernel, rows, length).together == 1, (kernel.name, rows, length)
-    assert row_of(softmax, 200_000, 72).threads == 4  # of more lanes many would have nothing
+    # Of more lanes many would have nothing.
+    assert row_of(softmax, 200_000, 72).threads == 4
+    assert row_of(softmax, 200_000, 192).threads == 8
+    assert row_of(softmax, 3001, 384).threads == 16
+
+
+def test_few_rows_whose_ends_cut_runs_take_more_lanes_where_these_have_something() -> None:
+    for kernel, rows, length, lanes in (
+        (rms_norm, 6013, 253, 16),
+        (rms_norm, 12007, 253, 8),
+        (layer_norm, 9001, 189, 16),
+        (layer_norm, 20_001, 189, 8),
+        (softmax, 3001, 381, 32),
+        (rms_norm, 3001, 253, 16),  # 33 runs: of 32 lanes 31 would have one of two
+    ):
+        assert row_of(kernel, rows, length).threads == lanes, (kernel.name, rows, length)
 
 
 def test_a_unit_of_several_warps_is_all_of_its_cta():

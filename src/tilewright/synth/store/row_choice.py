@@ -46,8 +46,9 @@ a warp takes, the better."""
 _SINGLES_OF_WARP, _SINGLES_MOST = 8, 32
 """The same, and the most, where elements are taken one by one."""
 _LEAST_LANES = 4
-_FULL = 0.75
-"""Of a unit's runs, how many lie in its row at least."""
+_FULL, _FULL_OF_CUT = 0.75, 0.6
+"""Of a unit's runs, how many lie in its row: more than the first, or, of more lanes than a row needs where ends of rows
+cut runs, no less than the second."""
 _LEAST_RUNS, _RUNS_AT_ONCE = 2, 4
 """Of a thread, of all rows that it takes at once: more in more registers keep memory no busier, since fewer threads fit
 a multiprocessor."""
@@ -64,8 +65,9 @@ _STREAMED_ELEMENTS = 16
 _KEEPING_THREADS = (512, 256, 128, 1024)
 _TOGETHER = (1, 2)
 """Rows that a CTA takes at once."""
-_ENOUGH_THREADS = 512
-"""Of a multiprocessor: four warps for each of its schedulers keep it busy."""
+_ENOUGH_THREADS, _ENOUGH_OF_CUT = 512, 1200
+"""Of a multiprocessor: four warps for each of its schedulers keep it busy; where ends of rows cut runs, more, since
+warps wait for their ends."""
 _OTHER_REGISTERS = 30
 """Of a thread, for addresses and what is computed of one run at a time, where there is room for them."""
 _USUAL_REGISTERS, _ROW_REGISTERS, _LEAST_REGISTERS = 8, 8, 32
@@ -197,7 +199,7 @@ def _filled_lanes(shared: Shared, least: int) -> int:
     """As many lanes of a warp as have a run of a row each, or no fewer than `least` where too many would idle."""
     runs = -(-shared.covered // shared.run)
     lanes = _WARP_THREADS
-    while lanes > least and _FULL * lanes * -(-runs // lanes) > runs:
+    while lanes > least and _FULL * lanes * -(-runs // lanes) >= runs:
         lanes //= 2
     return lanes
 
@@ -206,7 +208,7 @@ def _several(uses: _Uses, row: RowDecision) -> RowDecision:
     """As many rows at once as it takes that each thread has two runs on their way, and twice as many of its rows as of
     what all rows share."""
     together = 1
-    while together * row.pieces < _RUNS_AT_ONCE and (
+    while 2 * together * row.pieces <= _RUNS_AT_ONCE and (
         together * row.pieces < _LEAST_RUNS or together < _LEAST_RUNS * uses.vectors
     ):
         together *= 2
@@ -242,13 +244,19 @@ def _threads_of_cta(length: int, run: int) -> list[int]:
 def _spread(threads: int, shared: Shared, parts: int, target: Target) -> int:
     """Threads of a unit: of so few rows, or parts of them, that multiprocessors idle, more, up to one for each run."""
     runs = -(-shared.covered // shared.run)
-    enough = target.limit("device.multiprocessors") * _ENOUGH_THREADS // parts
-    most = min(-(-runs // _WARP_THREADS) * _WARP_THREADS, enough, target.limit("cta.threads_max"))
-    if most < SHORT_THREADS:
+    multiprocessors = target.limit("device.multiprocessors")
+    most = min(-(-runs // _WARP_THREADS) * _WARP_THREADS, target.limit("cta.threads_max"))
+    enough = min(most, multiprocessors * _ENOUGH_THREADS // parts)
+    if enough < SHORT_THREADS:
         # A warp at most, or units of several would share a CTA, and its barrier.
-        return max(threads, min(_WARP_THREADS, 1 << max(0, most.bit_length() - 1)))
+        if shared.shifted:
+            enough = min(most, multiprocessors * _ENOUGH_OF_CUT // parts)
+        lanes = min(_WARP_THREADS, 1 << max(0, enough.bit_length() - 1))
+        while shared.shifted and lanes > threads and _FULL_OF_CUT * lanes * -(-runs // lanes) > runs:
+            lanes //= 2
+        return max(threads, lanes)
     # Whole warps with the fewest runs for each thread, no wider than these need.
-    pieces = -(-runs // (most // _WARP_THREADS * _WARP_THREADS))
+    pieces = -(-runs // (enough // _WARP_THREADS * _WARP_THREADS))
     return max(threads, -(-runs // (pieces * _WARP_THREADS)) * _WARP_THREADS)
 
 
