@@ -28,6 +28,25 @@ def two_lengths(x: tw.Tensor["M", "N"], w: tw.Tensor["N", "K"], y: tw.Tensor["M"
     z[i] = tw.max(x[i, j], over=j)
 
 
+@tw.kernel
+def weighed_by_power(
+    Q: tw.Tensor["Q", "E"], K: tw.Tensor["T", "E"], V: tw.Tensor["T", "F"], w: tw.Tensor["T"], y: tw.Tensor["Q", "F"]
+):
+    """Without an extreme, and with a condition that is any number."""
+    q, t, e, f = tw.axes("Q T E F")
+    p = tw.where(w[t], tw.exp(tw.dot(Q[q, e], K[t, e], over=e)), 0.0)
+    y[q, f] = tw.dot(p, V[t, f], over=t) / tw.sum(p, over=t)
+
+
+@tw.kernel
+def largest_and_least(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M"], z: tw.Tensor["M"]):
+    """No mask of the one is one of the other."""
+    i, j, k = tw.axes("M N K")
+    s = tw.dot(x[i, k], w[j, k], over=k)
+    y[i] = tw.max(s, over=j)
+    z[i] = tw.min(s, over=j)
+
+
 _DECODE = {"B": 2, "H": 4, "Q": 3, "T": 1024, "E": 16, "F": 16}
 _CASES: list[tuple[Kernel, str, dict[str, int]]] = [
     (sum_of_rows, "N", {"M": 3, "N": 1024}),
@@ -56,9 +75,10 @@ def test_parts_and_their_combination_store_what_the_program_does(
 
 
 @pytest.mark.parametrize("overlap", [1, 5])
-@pytest.mark.parametrize("kernel", [attention, causal_attention, grouped_heads])
+@pytest.mark.parametrize("kernel", [attention, causal_attention, grouped_heads, weighed_by_power])
 def test_parts_that_overlap_count_each_element_once(kernel: Kernel, overlap: int) -> None:
-    whole = the_program(traced(kernel, **{**_DECODE, "T": 1000 + overlap}))
+    dims = {axis: size for axis, size in _DECODE.items() if axis in kernel.axes}
+    whole = the_program(traced(kernel, **{**dims, "T": 1000 + overlap}))
     cut = in_parts(whole, "T", 4, 250)
     before = the_program(cut.programs[0])
     assert (before.extents["T"], cut.overlap) == (250 + overlap, overlap)
@@ -78,6 +98,7 @@ def test_what_no_number_divides_is_in_parts_that_overlap() -> None:
         assert cut.overlap > 0
         assert cut.parts * (before.extents["T"] - cut.overlap) + cut.overlap == 4099
         require_same(whole, cut)
+    assert not list(splits(the_program(traced(largest_and_least, M=3, N=4099, K=64)), 3.0))
 
 
 def test_a_part_of_products_is_one_walk_and_a_part_of_folds_has_none() -> None:

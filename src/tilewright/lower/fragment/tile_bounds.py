@@ -211,7 +211,7 @@ def emit_all_hold(
     """A predicate that every condition holds, at places for which forms are exact. first: registers with the tile's
     first row and column, and with the other indices; register_of: that of a number in common."""
     forms = [each.form if isinstance(each, Compared) else each for each in conditions]
-    bounds = dict.fromkeys((0, 1), _PLACES - _TILE)
+    bounds: dict[int, int] = {0: _PLACES - _TILE, 1: _PLACES - _TILE}
     for at, factor in (each for form in forms for each in form.others):
         bounds[at] = min(bounds.get(at, _PLACES), _PLACES // abs(factor))
     found = ""

@@ -37,7 +37,7 @@ def lower_affine(lowering: Lowering, op: ac.AffineOp) -> Place:
 def first_ahead(lowering: Lowering, block: Block, index: str) -> dict[ac.IndexLoadOp, str]:
     """Load what a loop's first iteration, `index`, loads: by load, in which register an iteration has it."""
     found = _load_at(lowering, block, _ahead(block), index)
-    lowering.loaded_ahead.update(found)
+    lowering.loaded_ahead |= found
     return found
 
 

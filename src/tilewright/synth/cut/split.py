@@ -10,7 +10,7 @@ mask leaves nothing of, or of no finite element, combine like any others, since 
 
 Both are the program's own operations, in an order that extents alone decide: the same bits in every run.
 
-Not handled: parts that overlap of folds alone, and of sums without an extreme; values stored along the axis, folds that
+Not handled: parts that overlap of folds alone, and of products without a fold; values stored along the axis, folds that
 need a second walk, run-time axes, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each
 split by `certificate`.
 """
@@ -281,29 +281,40 @@ def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int
 
 def _masked(graph: Graph, values: Sequence[Node], part: Node, within: Node, overlap: int) -> list[Node]:
     """The values, with the first elements of each part but the first one, which the part before has as well, out of
-    what extremes are of. part, within: indices of the parts' axis and of the axis."""
+    what is folded and follows from no other fold. part, within: indices of the parts' axis and of the axis."""
     along, axis = (each.type.axis.data for each in (part, within) if isinstance(each.type, IndexType))
     known: dict[Node, Node] = {}
+
+    def is_sum(node: Node) -> bool:
+        return node.is_sum and node.axis == axis
+
     for node in below(values):
-        if node.is_sum and node.axis == axis and node.function in (Function.MAX, Function.MIN):
-            operand, place = node.operands[0], node.place
-            number, element = (
-                graph.node(tile.PositionOp, (index,), ValueType.of((name,), Element.F32), place)
-                for index, name in ((part, along), (within, axis))
-            )
-            first = graph.binary(Function.MIN, number, graph.constant_like(1.0, number), place)
-            first = graph.binary(Function.MUL, first, graph.constant_like(float(overlap), first), place)
-            first, element = (graph.broadcast(each, operand.axes, place) for each in (first, element))
-            counts = graph.binary(Function.LE, first, element, place)
-            least = graph.constant_like(IDENTITIES[node.function], operand)
-            if operand.what is tile.SelectOp and constant_of(operand.operands[2]) == constant_of(least):
+        if not is_sum(node) or node.function is None or any(map(is_sum, below(node.operands))):
+            continue
+        operand, place = node.operands[0], node.place
+        number, element = (
+            graph.node(tile.PositionOp, (index,), ValueType.of((name,), Element.F32), place)
+            for index, name in ((part, along), (within, axis))
+        )
+        first = graph.binary(Function.MIN, number, graph.constant_like(1.0, number), place)
+        first = graph.binary(Function.MUL, first, graph.constant_like(float(overlap), first), place)
+        first, element = (graph.broadcast(each, operand.axes, place) for each in (first, element))
+        counts, value = graph.binary(Function.LE, first, element, place), operand
+        other = graph.constant_like(IDENTITIES[node.function], operand)
+        if operand.what is tile.SelectOp and constant_of(operand.operands[2]) == constant_of(other):
+            condition, chosen, _ = operand.operands
+            if _is_truth(condition):
                 # One condition, which a tile may pass over.
-                condition, operand_, least = operand.operands
-                counts = graph.binary(Function.MIN, counts, condition, place)
-                known[operand] = graph.select(counts, operand_, least, place)
-            else:
-                known[operand] = graph.select(counts, operand, least, place)
+                counts, value = graph.binary(Function.MIN, counts, condition, place), chosen
+        known[operand] = graph.select(counts, value, other, place)
     return [graph.replaced(value, known) for value in values]
+
+
+def _is_truth(node: Node) -> bool:
+    """Whether a condition is 1 or 0 by what makes it."""
+    if node.what in (tile.BroadcastOp, tile.TransposeOp) or node.function in (Function.MIN, Function.MAX):
+        return all(map(_is_truth, node.operands))
+    return node.function in (Function.LT, Function.LE, Function.EQ)
 
 
 # ---------------------------------------------------------------- the states combined
