@@ -4,8 +4,8 @@ One query of each head, four heads to one of keys, bf16 on random normal data, a
 to 131072 keys. Pages lie in random order in a pool that they fill, [page, row, head, element]; the other program reads
 the same rows as [sequence, row, head, element]. Both are `examples/fused.py`'s, timed in turns with each other
 (`bench.interleaved`) and with PyTorch's attention on keys in one piece, which stands for pages too. A copy, which moves
-each byte twice, is timed in turns with one piece alone: the lines that it leaves in the L2 cache are written back while
-the next contender runs, which would always be the same one. Results are compared with float64.
+each byte twice, is timed in turns with one piece and these peers: the lines that it leaves in the L2 cache are written
+back while the next contender runs, which is a peer. Results are compared with float64.
 
     python -m bench paged --prepare --kernels out/kernels    # compile ahead, in parallel; needs no GPU
     python -m bench paged --kernels out/kernels
@@ -155,8 +155,9 @@ def _measured(torch: Any, case: PagedCase, arguments: argparse.Namespace, sample
         best = result.best_of([each.name for each in peers])
         row |= {"best_peer": best, "of_peers": {name: result.ratio(name, best)[1] for name in ours}}
     if ONE_PIECE in ours:
-        pair = [next(each for each in contenders if each.name == ONE_PIECE), Contender(_COPY, copy, None)]
-        beside = race(torch, pair, sets=sets, turns=arguments.turns, sampler=sampler)
+        # The copy's last lines are written back while the one behind it runs, which is a peer.
+        ring = [next(each for each in contenders if each.name == ONE_PIECE), Contender(_COPY, copy, None), *peers]
+        beside = race(torch, ring, sets=sets, turns=arguments.turns, sampler=sampler)
         row["copy"] = {name: beside.row(name) for name in (ONE_PIECE, _COPY)}
         row["share_of_copy"] = beside.ratio(ONE_PIECE, _COPY)[1] / 2
         for name in ours[1:]:
