@@ -29,7 +29,7 @@ from bench.row_fit import fit
 from tilewright.base.element import Element
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
-from tilewright.synth.store.row_choice import candidates
+from tilewright.synth.store.row_choice import candidates, chosen
 from tilewright.synth.store.row_time import row_cycles, times_of
 from tilewright.synth.store.rows import shared_rows
 from tilewright.synth.tile.wanted import Wanted
@@ -45,6 +45,7 @@ _LENGTHS = {
     "quantize": (8192, 32768),
     "argmax": (8192, 32768),
 }
+_LANES = (8, 16, 32)
 _FEW = (
     ("quantize", 9, 29120), ("rms_norm", 3, 248512), ("softmax", 64, 50257), ("layer_norm", 303, 4224),
     ("softmax", 3000, 8195), ("rms_norm", 2207, 1887),
@@ -92,7 +93,8 @@ def case_of(words: str) -> tuple[str, int, int]:
 
 
 def forms(asked: Sequence[tuple[str, int, int]], near: float) -> list[RowForm]:
-    """Every form that is timed: what the compiler chooses, and what takes at most `near` times the least predicted."""
+    """Every form that is timed: what the compiler chooses, what takes at most `near` times the least predicted, and,
+    of rows that a warp or a part of one takes, these parts."""
     hopper, wanted = target("sm_90a"), Wanted()
     times = times_of(hopper)
     found: list[RowForm] = []
@@ -105,6 +107,8 @@ def forms(asked: Sequence[tuple[str, int, int]], near: float) -> list[RowForm]:
         case = RowForm(name, rows, length)
         quick = [row for (row, _), each in zip(known, cycles, strict=True) if each <= near * min(cycles)]
         found.append(case)
+        if chosen(program, shared_rows(program, wanted), hopper, wanted).threads <= max(_LANES):
+            found += [replace(case, threads=lanes, ctas=1, kept=False, together=1) for lanes in _LANES]
         for row in quick:
             at_once = row.together
             found.append(replace(case, threads=row.cta_threads, ctas=row.ctas, kept=bool(row.kept), together=at_once))

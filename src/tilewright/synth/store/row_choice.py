@@ -46,9 +46,9 @@ a warp takes, the better."""
 _SINGLES_OF_WARP, _SINGLES_MOST = 8, 32
 """The same, and the most, where elements are taken one by one."""
 _LEAST_LANES = 4
-_FULL, _FULL_OF_CUT = 0.75, 0.6
+_FULL, _FULL_OF_CUT = 0.75, 0.66
 """Of a unit's runs, how many lie in its row: more than the first, or, of more lanes than a row needs where ends of rows
-cut runs, no less than the second."""
+cut runs, no less than the second (`python -m bench.probes.row_forms --case rms_norm:6013x253`, and of 3001x253)."""
 _LEAST_RUNS, _RUNS_AT_ONCE = 2, 4
 """Of a thread, of all rows that it takes at once: more in more registers keep memory no busier, since fewer threads fit
 a multiprocessor."""
@@ -208,7 +208,7 @@ def _several(uses: _Uses, row: RowDecision) -> RowDecision:
     """As many rows at once as it takes that each thread has two runs on their way, and twice as many of its rows as of
     what all rows share."""
     together = 1
-    while 2 * together * row.pieces <= _RUNS_AT_ONCE and (
+    while together * row.pieces < _RUNS_AT_ONCE and (
         together * row.pieces < _LEAST_RUNS or together < _LEAST_RUNS * uses.vectors
     ):
         together *= 2
