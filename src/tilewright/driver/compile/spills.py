@@ -4,9 +4,10 @@ No accepted kernel spills. What spills is known once the text is assembled. Then
 (`synth.store.spill_slots`), which may cost a stage, yet on an H200 a tile as chosen with slots took at most 1.5 %
 longer than the best narrower one without (`python -m bench registers --speeds`). Where the assembler spills all the
 same, a tile that the compiler chose gives way to one whose accumulators leave more registers, narrower ones of the same
-kind first, so that as little as possible changes. What still spills is refused, with the place where most registers
-live (`driver.views.register_pressure`). Tiles of a last wave that were to be streamed are taken whole before any of
-this (`driver.compile.compile`).
+kind first, so that as little as possible changes. Threads without products, which the assembler holds to a number of
+CTAs, get the registers of fewer, and then turn smaller tiles. What still spills is refused, with the place where most
+registers live (`driver.views.register_pressure`). Tiles of a last wave that were to be streamed are taken whole before
+any of this (`driver.compile.compile`).
 Checked by: tests/driver/compile/test_spills.py.
 """
 
@@ -31,6 +32,10 @@ _SUM_STEP = 32
 """Columns of a tile's sums fewer, at a time."""
 _CONSUMERS = 2
 """That have more registers each than more of them."""
+_AMPLE = 128
+"""Registers of a thread beyond what the assembler keeps to of itself, for CTAs that need not all be resident."""
+_LEAST_SIDE = 16
+"""Points of 16 bits that fill a sector: smaller tiles are no gain over points one by one."""
 _NARROWER = (8, 16, 24, 40)
 """Columns fewer, in turn."""
 _WARP, _WARPGROUP, _MOST_THREADS = 32, 128, 1024
@@ -94,6 +99,12 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
                 if threads <= _WARP or threads >= _WARPGROUP:
                     yield replace(wanted, row_threads=threads, row_ctas=row.ctas, row_kept=bool(row.kept))
                 threads *= 2
+        if wanted.resident is None:
+            for resident in range(target.limit("multiprocessor.registers") // (_AMPLE * decisions.threads), 0, -1):
+                yield replace(wanted, resident=resident)
+        for turned in decisions.transpose if wanted.turned_side is None else ():
+            for shift in range(1, (turned.side // _LEAST_SIDE).bit_length()):
+                yield replace(wanted, turned_side=turned.side >> shift)
 
 
 def _with_slots(decisions: CascadeDecisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
