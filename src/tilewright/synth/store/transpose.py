@@ -88,7 +88,7 @@ def turned_tiles(
     if narrowest == 1 and min(runs) < _WORD_BYTES:
         return None
     side = min(_SIDE_BYTES // widest, most_side)
-    bare = TransposeDecision(*axes, side, *[min(run, side) for run in runs], _WARPS, (), 0)
+    bare = TransposeDecision(*axes, side, min(runs[0], side), min(runs[1], side), _WARPS, (), 0)
     # Between one tile and the next a warp waits for memory, so that warps do not come to stand in each other's way.
     plans = [plan_exchange(bare.loaded_layout, bare.stored_layout, size, target, repeated=False) for size in sizes]
     found = tuple(plan for plan in plans if isinstance(plan, ExchangePlan))
