@@ -1,0 +1,46 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""Programs that draws of axes, elements and folds found refused, each now right on the CPU machine."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.base.element import Element
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.run.run import run_on_machine
+from tilewright.frontends.tile.reference import DTYPES, evaluate
+from tilewright.frontends.tile.trace import trace
+
+SIZES = {"B": 2, "M": 70, "N": 40, "K": 24}
+
+
+@tw.kernel
+def normalized(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    """Both operands are computed, and what follows the product folds it: a cut whose side has a kernel before."""
+    i, j, k = tw.axes("M N K")
+    v = tw.dot((x[i, k] * 0.5).to(tw.bf16), w[j, k].to(tw.bf16), over=k)
+    y[i, j] = v * tw.rsqrt(tw.mean(v * v, over=j) + 1e-6)
+
+
+@tw.kernel
+def widened(x: tw.Tensor["K", "M", "B"], w: tw.Tensor["N", "K"], y: tw.Tensor["B", "M", "N"]):
+    """Threads widen 40 rows of `w`, of which a warp takes 16 at a time."""
+    b, i, j, k = tw.axes("B M N K")
+    y[b, i, j] = tw.dot(x[k, i, b].to(tw.bf16), w[j, k].to(tw.bf16), over=k)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize(("kernel", "element"), [(normalized, Element.F16), (widened, Element.F8E4M3)])
+def test_values(kernel, element, target):
+    sizes = {axis: SIZES[axis] for axis in kernel.axes}
+    draw = np.random.default_rng(7)
+    arrays = {
+        each.name: draw.standard_normal([sizes[axis] for axis in each.axes]).astype(DTYPES[element])
+        for each in kernel.parameters[:-1]
+    }
+    wanted = evaluate(trace(kernel, sizes, dict.fromkeys(("x", "w", "y"), element)), arrays, rounded=False)["y"]
+    made = compile_kernel(kernel, dims=sizes, dtype=element.value, target=target)
+    found = run_on_machine(made.bundle(), tuple(arrays.values())).astype(np.float64)
+    spacing = 2.0**-4 if element is Element.F8E4M3 else 2.0**-8
+    np.testing.assert_allclose(found, wanted, rtol=spacing, atol=spacing * np.abs(wanted).max() / 8)
