@@ -11,7 +11,7 @@ from tilewright.driver.run.run import run_on_machine
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.frontends.tile.trace import trace
 
-SIZES = {"B": 2, "M": 70, "N": 40, "K": 24}
+SIZES = {"B": 2, "H": 3, "M": 70, "N": 40, "K": 24}
 
 
 @tw.kernel
@@ -29,9 +29,21 @@ def widened(x: tw.Tensor["K", "M", "B"], w: tw.Tensor["N", "K"], y: tw.Tensor["B
     y[b, i, j] = tw.dot(x[k, i, b].to(tw.bf16), w[j, k].to(tw.bf16), over=k)
 
 
+@tw.kernel
+def innermost_batch(
+    x: tw.Tensor["M", "H", "K", "B"], w: tw.Tensor["H", "K", "N", "B"], y: tw.Tensor["B", "H", "M", "N"]
+):
+    """Both operands are computed, and handed over so that the copy engine finds rows of theirs."""
+    b, h, i, j, k = tw.axes("B H M N K")
+    v = tw.dot((x[i, h, k, b] * 0.5).to(tw.bf16), w[h, k, j, b].to(tw.bf16), over=k)
+    y[b, h, i, j] = v * tw.rsqrt(tw.mean(v * v, over=j) + 1e-6)
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-@pytest.mark.parametrize(("kernel", "element"), [(normalized, Element.F16), (widened, Element.F8E4M3)])
+@pytest.mark.parametrize(
+    ("kernel", "element"), [(normalized, Element.F16), (widened, Element.F8E4M3), (innermost_batch, Element.F16)]
+)
 def test_values(kernel, element, target):
     sizes = {axis: SIZES[axis] for axis in kernel.axes}
     draw = np.random.default_rng(7)

@@ -5,9 +5,9 @@ No accepted kernel spills. What spills is known once the text is assembled. Then
 longer than the best narrower one without (`python -m bench registers --speeds`). Where the assembler spills all the
 same, a tile that the compiler chose gives way to one whose accumulators leave more registers, narrower ones of the same
 kind first, so that as little as possible changes. Threads without products, which the assembler holds to a number of
-CTAs, get the registers of fewer, and then turn smaller tiles. What still spills is refused, with the place where most
-registers live (`driver.views.register_pressure`). Tiles of a last wave that were to be streamed are taken whole before
-any of this (`driver.compile.compile`).
+CTAs, get the registers of fewer, and then turn smaller tiles. A program that no tile suits is cut into several kernels
+(`driver.compile.compile`, which also takes tiles of a last wave whole that were to be streamed, before any of this).
+What still spills is refused, with the place where most registers live (`driver.views.register_pressure`).
 Checked by: tests/driver/compile/test_spills.py.
 """
 
@@ -124,7 +124,11 @@ def _is_fixed(wanted: Wanted) -> bool:
     return any(each is not None for each in fixed)
 
 
-def spilled(name: str, ptx: str, spill_bytes: int) -> TilewrightError:
+class Spilled(TilewrightError):
+    """No tile of a program keeps its registers."""
+
+
+def spilled(name: str, ptx: str, spill_bytes: int) -> Spilled:
     """The refusal of a kernel that spills."""
     where = ""
     roles = [role for kernel in read(ptx).kernels for role in register_pressure(kernel) or ()]
@@ -135,7 +139,7 @@ def spilled(name: str, ptx: str, spill_bytes: int) -> TilewrightError:
             f"; of {over.budget} registers, about {over.registers} are wanted, most at line {over.span.line} of the "
             f"PTX: {over.span.text.strip()[:60]}"
         )
-    return TilewrightError(
+    return Spilled(
         f"{name} would spill {spill_bytes} bytes of a thread's registers to local memory{where}",
         remedy="use a tile with fewer columns, or leave the tile to the compiler",
     )
