@@ -102,14 +102,17 @@ def _has(known: Buffer, buffer: Buffer) -> bool:
 
 def _rows(buffer: Buffer) -> tuple[int, list[tuple[int, int]]]:
     """(elements of a row, (extent, stride) of the axes that rows lie along, joined where they lie as one axis does)."""
-    *outer, row = zip(buffer.shape, buffer.strides, strict=True)
+    axes = sorted(zip(buffer.strides, buffer.shape, strict=True), reverse=True)
+    row = max([extent for stride, extent in axes if stride == 1], default=1)
     joined: list[tuple[int, int]] = []
-    for extent, stride in outer:
+    for stride, extent in axes:
+        if stride == 1 or extent == 1:
+            continue
         if joined and joined[-1][1] == extent * stride:
             joined[-1] = (joined[-1][0] * extent, stride)
-        elif extent != 1:
+        else:
             joined.append((extent, stride))
-    return (row[0], joined) if row[1] == 1 else (1, [*joined, row])
+    return row, joined
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:

@@ -56,3 +56,29 @@ def test_values(kernel, element, target):
     found = run_on_machine(made.bundle(), tuple(arrays.values())).astype(np.float64)
     spacing = 2.0**-4 if element is Element.F8E4M3 else 2.0**-8
     np.testing.assert_allclose(found, wanted, rtol=spacing, atol=spacing * np.abs(wanted).max() / 8)
+
+
+@tw.kernel
+def gated_norm(x: tw.Tensor["B", "M", "K"], w: tw.Tensor["K", "N"], e: tw.Tensor["M"], y: tw.Tensor["B", "M", "N"]):
+    b, i, j, k = tw.axes("B M N K")
+    v = tw.silu(tw.dot(x[b, i, k], w[k, j], over=k)) + e[i]
+    y[b, i, j] = v * tw.rsqrt(tw.mean(v * v, over=j) + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("columns", "target"),
+    [
+        (136, "sm_100a"),  # no tile keeps its registers, so that the program is cut
+        (256, "sm_90a"),  # what a copy stores in a batch is loaded as one matrix of rows
+    ],
+)
+def test_a_batch_whose_rows_are_copied(columns, target):
+    made = compile_kernel(gated_norm, dims={"B": 3, "M": 70, "N": columns, "K": 129}, target=target)
+    assert len(made.parts) > 1 and made.assembly is not None and made.assembly.spill_bytes == 0
+    draw = np.random.default_rng(3)
+    x, w, e = (draw.standard_normal(shape).astype(DTYPES[Element.BF16]) for shape in ((3, 70, 129), (129, columns), 70))
+    product = x.astype(np.float64) @ w.astype(np.float64)
+    value = product / (1 + np.exp(-product)) + e.astype(np.float64)[:, None]
+    wanted = value / np.sqrt((value * value).mean(-1, keepdims=True) + 1e-6)
+    found = run_on_machine(made.bundle(), (x, w, e)).astype(np.float64)
+    np.testing.assert_allclose(found, wanted, rtol=2**-7, atol=2**-7)
