@@ -413,12 +413,6 @@ def dot_over_stored_across(a: A, b: B, y: tw.Tensor["N", "M"]):
     y[j, i] = tw.dot(a[i, k], b[k, j], over=k)  # here
 
 
-@refused(r"is stored to a tensor over \(M, G, N\) \(name the axes in this order: \(M, G, N\)\)")
-def dot_over_stored_in_another_order(a: tw.Tensor["M", "G", "K"], b: B, y: tw.Tensor["M", "G", "N"]):
-    g, i, j, k = tw.axes("G M N K")
-    y[i, g, j] = tw.dot(a[i, g, k], b[k, j], over=k)  # here
-
-
 @refused(r"tw.dot outside a loop does not say what it sums over \(name the axis")
 def dot_without_loop(x: C, y: COLUMN):
     i, j = tw.grid("M", "N")

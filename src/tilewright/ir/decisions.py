@@ -36,7 +36,8 @@ class ElementwiseDecisions:
     in which the nodes of `ir.expression_nodes` are emitted for a point, empty for all loads first. programmatic: 1 if
     the kernel is launched while the one before it still runs, waits for it, and then lets the next one begin. run:
     neighbouring points that a thread takes together, of rows that are filled to whole runs; kept: 1 if the launch after
-    it reads what it stores in runs, and the L2 cache is to keep that."""
+    it reads what it stores in runs, and the L2 cache is to keep that. launch_registers: most of a thread, 0 if the
+    assembler chooses."""
 
     ctas: int
     threads: int
@@ -47,6 +48,7 @@ class ElementwiseDecisions:
     programmatic: int = 0
     run: int = 1
     kept: int = 0
+    launch_registers: int = 0
 
 
 Decisions = ElementwiseDecisions | CascadeDecisions

@@ -92,11 +92,27 @@ def _sized(strides: tuple[tuple[Size, ...], ...]) -> tuple[tuple[Size, ...], ...
 
 
 def _has(known: Buffer, buffer: Buffer) -> bool:
-    """Whether one array has all elements of another, in the same places; what stores it may fill its rows further."""
+    """Whether one array has all elements of another, in the same places; what stores it may fill its rows further, and
+    what loads it may have joined axes."""
     if known.elements == buffer.elements:
         return True
-    alike = (known.element.copied_as, known.strides) == (buffer.element.copied_as, buffer.strides)
-    return alike and all(one >= other for one, other in zip(known.shape, buffer.shape, strict=True))
+    (row, outer), (other, others) = map(_rows, (known, buffer))
+    return known.element.copied_as == buffer.element.copied_as and row >= other and outer == others
+
+
+def _rows(buffer: Buffer) -> tuple[int, list[tuple[int, int]]]:
+    """(elements of a row, (extent, stride) of the axes that rows lie along, joined where they lie as one axis does)."""
+    axes = sorted(zip(buffer.strides, buffer.shape, strict=True), reverse=True)
+    row = max([extent for stride, extent in axes if stride == 1], default=1)
+    joined: list[tuple[int, int]] = []
+    for stride, extent in axes:
+        if stride == 1 or extent == 1:
+            continue
+        if joined and joined[-1][1] == extent * stride:
+            joined[-1] = (joined[-1][0] * extent, stride)
+        else:
+            joined.append((extent, stride))
+    return row, joined
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:

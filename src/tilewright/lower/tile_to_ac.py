@@ -111,7 +111,9 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
         # No more than have a point for each of their threads.
         ctas = computed("min", ceil_div(product(extents), decisions.threads), decisions.ctas)
     name, threads = program.sym_name.data, decisions.threads
-    module, build = new_kernel(name, {}, (ctas, 1, 1), (1, 1, 1), threads, smem, 0, program.run_time)
+    module, build = new_kernel(
+        name, {}, (ctas, 1, 1), (1, 1, 1), threads, smem, decisions.launch_registers, program.run_time
+    )
     in_runs = stores(program) if decisions.run > 1 else ()
     along = {parameter_name(program, store.tensor): run_axes(program, store) for store in in_runs}
     arrays = {

@@ -11,6 +11,7 @@ written, and by `contract` on the lowered kernel; tests/synth/test_decide.py.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tilewright.ir.decisions import (
     Decisions,
@@ -22,6 +23,7 @@ from tilewright.ir.tile.facts import grid_axes, reductions
 from tilewright.synth.cascade.decide import decide_cascade, is_cascade
 from tilewright.synth.run_time_extents import refuse_run_time_detours, refuse_run_time_folds, refuse_run_time_strides
 from tilewright.synth.schedule.expression_order import choose_order
+from tilewright.synth.store.register_budget import registers_of_resident
 from tilewright.synth.store.rows import decide_rows
 from tilewright.synth.store.runs import decide_runs
 from tilewright.synth.store.spill_slots import refuse_spill_slots
@@ -52,6 +54,10 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     refuse_loops(program)
     refuse_spill_slots(wanted, "a program without a product")
     decisions = _decide_elementwise(program, target, wanted)
+    if wanted.resident is not None:
+        most = registers_of_resident(decisions.threads, wanted.resident, target)
+        words = f"at most {most} registers of a thread: {wanted.resident} CTAs of a multiprocessor"
+        decisions = replace(decisions, launch_registers=most, reasons=(*decisions.reasons, words))
     refuse_run_time_detours(program, decisions)
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions

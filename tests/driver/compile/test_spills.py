@@ -108,11 +108,13 @@ def test_roomier_tiles_have_fewer_accumulators_and_leave_fixed_ones_alone() -> N
 def test_rows_are_taken_by_more_threads() -> None:
     """ptxas 12.9 spills 8 bytes of this program where 128 threads hold a row each, at 72 registers."""
     row = RowDecision("N", 128, 8, 4, 0, ("g", "y"))
-    wishes = without_spills(ElementwiseDecisions(8, 128, (), rows=(row,)), Wanted(), 8, target("sm_90a"))
-    assert [each.row_threads for each in wishes] == [256, 512, 1024]
+    wishes = list(without_spills(ElementwiseDecisions(8, 128, (), rows=(row,)), Wanted(), 8, target("sm_90a")))
+    assert [(each.row_threads, each.resident) for each in wishes] == [
+        *((threads, None) for threads in (256, 512, 1024)), *((None, together) for together in (4, 3, 2, 1))
+    ]  # fmt: skip
     short = replace(row, threads=16)
     wishes = without_spills(ElementwiseDecisions(8, 128, (), rows=(short,)), Wanted(), 8, target("sm_90a"))
-    assert [each.row_threads for each in wishes] == [32, 128, 256, 512, 1024]
+    assert [each.row_threads for each in wishes if each.row_threads] == [32, 128, 256, 512, 1024]
 
 
 @tw.kernel
@@ -168,3 +170,30 @@ def test_walks_that_sum_get_slots_first_but_for_those_of_groups() -> None:
 def test_an_epilogue_of_many_numbers_in_groups_gets_another_tile() -> None:
     made = compile_kernel(weighed_experts, dims=GROUPS, rerun=False)
     assert made.assembly is not None and made.assembly.spill_bytes == 0
+
+
+@tw.kernel
+def turned(x: tw.Tensor["A", "B", "C"], y: tw.Tensor["A", "C", "B"]) -> None:
+    a, c, b = tw.axes("A C B")
+    y[a, c, b] = x[a, b, c] * 2.0
+
+
+@tw.kernel
+def turned_twice(x: tw.Tensor["N", "M"], z: tw.Tensor["N", "M"], y: tw.Tensor["M", "N"]) -> None:
+    i, j = tw.axes("M N")
+    y[i, j] = tw.exp(x[j, i].T) + z[j, i].T
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims", "words"),
+    [
+        (turned, {"A": 3, "B": 33, "C": 40}, "registers of a thread: "),
+        (turned, {"A": 3, "B": 40, "C": 40}, "registers of a thread: "),
+        (turned_twice, {"M": 33, "N": 33}, "tiles of 32 x 32"),
+    ],
+)
+def test_threads_that_turn_tiles_get_registers_or_smaller_tiles(kernel, dims, words) -> None:
+    made = compile_kernel(kernel, dims=dims, dtype="f16", rerun=False)
+    assert made.assembly is not None
+    assert made.assembly.spill_bytes == 0
+    assert words in " ".join(made.decisions.reasons)

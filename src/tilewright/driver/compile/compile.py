@@ -28,7 +28,7 @@ from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.assembling import assembling, is_known_to_spill
 from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.driver.compile.sequence import Part, decided, joined, launched, sequence, settled
-from tilewright.driver.compile.spills import spilled, without_spills
+from tilewright.driver.compile.spills import Spilled, spilled, without_spills
 from tilewright.driver.reproof.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.frontends.ptx.reader import read
@@ -202,6 +202,21 @@ def compile_kernel(
         _compile_once, kernel, target=target, dims=dims, dtype=dtype, strides=strides, wanted=wanted, rerun=rerun,
         assembled=assembled, progress=progress,
     )  # fmt: skip
+    try:
+        return _kept_in_registers(once, wanted, rerun=rerun)
+    except Spilled as refusal:
+        if wanted.cut is not None:
+            raise
+        # What is too much for one kernel's threads may be handed over.
+        wanted = replace(wanted, cut=True)
+        try:
+            return _kept_in_registers(partial(once, wanted=wanted), wanted, rerun=rerun)
+        except TilewrightError:
+            raise refusal from None
+
+
+def _kept_in_registers(once: Callable[..., Compilation], wanted: Wanted, *, rerun: bool) -> Compilation:
+    """The first compilation that does not spill. Raises Spilled where there is none."""
     revised: dict[int, Wanted] = {}
     compilation = once(revised=revised)
     while (number := _first_that_spills(compilation)) is not None:
@@ -225,7 +240,7 @@ def _without_spills(
     rerun: bool,
 ) -> tuple[Compilation, dict[int, Wanted]]:
     """The compilation with another tile for one of its programs, whose kernels spill, and all overrides that it has.
-    Raises TilewrightError where no tile keeps its registers."""
+    Raises Spilled where no tile keeps its registers."""
     spill_bytes = _spilled_bytes(compilation, number)
     target, part = target_named(compilation.target), compilation.parts[number]
     tried = [part.decisions]

@@ -478,14 +478,26 @@ def _of_cut(module: ModuleOp, cut: Cut, target: Target, wanted: Wanted, limit: f
         if left <= 0:
             return None
         cuttable = "not" if cut.parts else "in parts" if cut.workspaces and not sides else "anywhere"
-        sides.append(_best(in_loop_form(side), target, wanted, cuttable=cuttable, limit=left + open_.pop(0)))
+        sides.append(_side(in_loop_form(side), target, wanted, cuttable, left + open_.pop(0)))
         if len(sides) == 1 and not _are_stored_whole(sides[0].parts, cut.workspaces):
             return None
-    time = sum(side.microseconds for side in sides)
-    if time >= limit:
-        return None
-    done = ((module, cut), *(each for side in sides for each in side.cuts))
-    return _Sequence(tuple(part for side in sides for part in side.parts), time, done)
+    found = _one_after_another(sides)
+    return None if found.microseconds >= limit else replace(found, cuts=((module, cut), *found.cuts))
+
+
+def _side(module: ModuleOp, target: Target, wanted: Wanted, cuttable: _Cuttable, limit: float) -> _Sequence:
+    """The best sequence of a program of a cut, behind one that computes an operand which no walk takes. Raises
+    TilewrightError where there is none."""
+    try:
+        return _best(module, target, wanted, cuttable=cuttable, limit=limit)
+    except ComputedBefore as apart:
+        return _one_after_another([_side(each, target, wanted, cuttable, limit) for each in apart.programs])
+
+
+def _one_after_another(found: Sequence[_Sequence]) -> _Sequence:
+    """Sequences one after the other."""
+    parts = tuple(part for each in found for part in each.parts)
+    return _Sequence(parts, sum(each.microseconds for each in found), tuple(cut for each in found for cut in each.cuts))
 
 
 def _are_stored_whole(parts: Sequence[Part], workspaces: Sequence[str]) -> bool:

@@ -4,9 +4,10 @@ No accepted kernel spills. What spills is known once the text is assembled. Then
 (`synth.store.spill_slots`), which may cost a stage, yet on an H200 a tile as chosen with slots took at most 1.5 %
 longer than the best narrower one without (`python -m bench registers --speeds`). Where the assembler spills all the
 same, a tile that the compiler chose gives way to one whose accumulators leave more registers, narrower ones of the same
-kind first, so that as little as possible changes. What still spills is refused, with the place where most registers
-live (`driver.views.register_pressure`). Tiles of a last wave that were to be streamed are taken whole before any of
-this (`driver.compile.compile`).
+kind first, so that as little as possible changes. Threads without products, which the assembler holds to a number of
+CTAs, get the registers of fewer, and then turn smaller tiles. A program that no tile suits is cut into several kernels
+(`driver.compile.compile`, which also takes tiles of a last wave whole that were to be streamed, before any of this).
+What still spills is refused, with the place where most registers live (`driver.views.register_pressure`).
 Checked by: tests/driver/compile/test_spills.py.
 """
 
@@ -31,6 +32,10 @@ _SUM_STEP = 32
 """Columns of a tile's sums fewer, at a time."""
 _CONSUMERS = 2
 """That have more registers each than more of them."""
+_AMPLE = 128
+"""Registers of a thread beyond what the assembler keeps to of itself, for CTAs that need not all be resident."""
+_LEAST_SIDE = 16
+"""Points of 16 bits that fill a sector: smaller tiles are no gain over points one by one."""
 _NARROWER = (8, 16, 24, 40)
 """Columns fewer, in turn."""
 _WARP, _WARPGROUP, _MOST_THREADS = 32, 128, 1024
@@ -94,6 +99,12 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
                 if threads <= _WARP or threads >= _WARPGROUP:
                     yield replace(wanted, row_threads=threads, row_ctas=row.ctas, row_kept=bool(row.kept))
                 threads *= 2
+        if wanted.resident is None:
+            for resident in range(target.limit("multiprocessor.registers") // (_AMPLE * decisions.threads), 0, -1):
+                yield replace(wanted, resident=resident)
+        for turned in decisions.transpose if wanted.turned_side is None else ():
+            for shift in range(1, (turned.side // _LEAST_SIDE).bit_length()):
+                yield replace(wanted, turned_side=turned.side >> shift)
 
 
 def _with_slots(decisions: CascadeDecisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
@@ -113,7 +124,11 @@ def _is_fixed(wanted: Wanted) -> bool:
     return any(each is not None for each in fixed)
 
 
-def spilled(name: str, ptx: str, spill_bytes: int) -> TilewrightError:
+class Spilled(TilewrightError):
+    """No tile of a program keeps its registers."""
+
+
+def spilled(name: str, ptx: str, spill_bytes: int) -> Spilled:
     """The refusal of a kernel that spills."""
     where = ""
     roles = [role for kernel in read(ptx).kernels for role in register_pressure(kernel) or ()]
@@ -124,7 +139,7 @@ def spilled(name: str, ptx: str, spill_bytes: int) -> TilewrightError:
             f"; of {over.budget} registers, about {over.registers} are wanted, most at line {over.span.line} of the "
             f"PTX: {over.span.text.strip()[:60]}"
         )
-    return TilewrightError(
+    return Spilled(
         f"{name} would spill {spill_bytes} bytes of a thread's registers to local memory{where}",
         remedy="use a tile with fewer columns, or leave the tile to the compiler",
     )

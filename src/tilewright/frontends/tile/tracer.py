@@ -507,15 +507,11 @@ class KernelTracer:
                 "store to a tensor of floats; integers come from tw.argmax and tw.argmin",
             )
         found, wanted = value_type(stored).axis_names, type_.axis_names
-        if set(found) < set(wanted) or (set(found) == set(wanted) and self._only_in_order(wanted, found)):
-            stored = self._broadcast(stored, type_.axis_names)
+        # Two axes in the other order are the author's to transpose: it may be a slip, as it would be in NumPy.
+        if set(found) < set(wanted) or (set(found) == set(wanted) and len(wanted) > 2):
+            stored = self._broadcast(stored, wanted)
         # The cast comes last, so that it alone is the store's rounding.
         self.build(StoreOp, self._cast(stored, type_.element_kind), target, where)
-
-    def _only_in_order(self, axes: tuple[str, ...], others: tuple[str, ...]) -> bool:
-        """Whether `axes`, three or more, stand as the program names them, and `others` do not."""
-        in_order = tuple(index.axis for index in self.grid_indices if index.axis in axes)
-        return len(axes) > 2 and axes == in_order != others
 
     # ------------------------------------------------------------ products
 
@@ -668,6 +664,11 @@ class KernelTracer:
                 f"use tiles over at most {MAX_RANK} axes together",
             )
         return in_order if len(in_order) == len(joined) else joined
+
+    def _only_in_order(self, axes: tuple[str, ...], others: tuple[str, ...]) -> bool:
+        """Whether `axes`, three or more, stand as the program names them, and `others` do not."""
+        in_order = tuple(index.axis for index in self.grid_indices if index.axis in axes)
+        return len(axes) > 2 and axes == in_order != others
 
     def _summed_axis(self, over: object, what: str = "a reduction") -> str:
         if not isinstance(over, Index) or not any(over is each for each in self.grid_indices):

@@ -35,6 +35,8 @@ from tilewright.ir.ac.format import AcOperation, Values, types_of
 from tilewright.ir.tier import MemoryType
 
 Remaking = Literal["turned", "widened"]
+WIDENED_ROWS = 16
+"""Of a slot, that a warp widens at a time: an operand that is widened has a multiple of them."""
 CHUNK_BYTES = 16
 """Of a slot's row, that is taken at a time."""
 ROW_BYTES = 128

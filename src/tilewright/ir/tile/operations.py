@@ -537,8 +537,6 @@ class StoreOp(IRDLOperation):
             remedy = f"give a tile over {axes_text(tensor.axis_names)}"
             if value.axis_names == tensor.axis_names[::-1]:
                 remedy = "transpose the tile with .T"
-            elif set(value.axis_names) == set(tensor.axis_names):
-                remedy = f"name the axes in this order: {axes_text(tensor.axis_names)}"
             raise RuleViolation(
                 f"a tile over {axes_text(value.axis_names)} is stored to a tensor over {axes_text(tensor.axis_names)}",
                 remedy,

@@ -51,7 +51,14 @@ def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> Modu
         ctas = row.grid(product(extents[:-1]), decisions.threads)
     bytes_of_cta = begins + waiting if waiting else scratch
     module, build = new_kernel(
-        name, {}, (ctas, 1, 1), (row.ctas, 1, 1), decisions.threads, bytes_of_cta, 0, program.run_time
+        name,
+        {},
+        (ctas, 1, 1),
+        (row.ctas, 1, 1),
+        decisions.threads,
+        bytes_of_cta,
+        decisions.launch_registers,
+        program.run_time,
     )
     arrays = {each.name: global_array(build, each, shape_of(program, each.name)) for each in buffers(program)}
     through = [shared_buffer(build, "partials", 0, 1, scratch)] if scratch else []

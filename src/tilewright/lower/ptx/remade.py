@@ -18,7 +18,7 @@ tests/end_to_end/test_narrow_attention.py.
 
 from __future__ import annotations
 
-from tilewright.ir.ac.remade import CHUNK_BYTES, ROW_BYTES, RoomEndOp, RoomStartOp, SlotRemakeOp
+from tilewright.ir.ac.remade import CHUNK_BYTES, ROW_BYTES, WIDENED_ROWS, RoomEndOp, RoomStartOp, SlotRemakeOp
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.float8_bits import widened_word
 from tilewright.lower.ptx.lowering import Lowering, slot_of
@@ -27,7 +27,7 @@ from tilewright.lower.ptx.places import BufferPlace, RingPlace, SlotPlace
 _UNIT_THREADS, _WARPS = 128, 4
 _CHUNKS = ROW_BYTES // CHUNK_BYTES
 """Of a row, in one span."""
-_TURNED_ROWS, _WIDENED_ROWS = 32, 16
+_TURNED_ROWS = 32
 """Of a slot, that a warp takes at a time."""
 _EVEN_BYTES, _ODD_BYTES = 0x6420, 0x7531
 """Selectors of every second byte of two registers."""
@@ -121,7 +121,7 @@ def _widen(lowering: Lowering, op: SlotRemakeOp, source: str, target: str) -> No
     end = _swizzled(text, line, text.into("b32", "mad.lo.u32", warp, 2, half), eighth)
     for chunk in range(0, chunks, _WARPS):
         read = _moved(text, begin, chunk % _CHUNKS)
-        for first in range(0, rows, _WIDENED_ROWS):
+        for first in range(0, rows, WIDENED_ROWS):
             words = tuple(text.register("b32") for _ in range(2))
             away = (chunk // _CHUNKS * rows + first) * ROW_BYTES
             text.emit("ld.shared.v2.b32", _vector(words), f"[{read}+{away}]")

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
+from tilewright.ir.ac.remade import WIDENED_ROWS
 from tilewright.ir.cascade import SPAN_BYTES, Lookup, SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
@@ -114,6 +115,9 @@ def whole_columns(program: tile.ProgramOp, axis: str, target: Target) -> int:
         unit = target.limit("tcgen05.n_step_128_rows")
     else:
         unit = target.limit("tcgen05.n_step_transposed_bytes" if across else "product.columns_step")
+    rows = [each.brought for each in products_of(program) if each.widened and each.op.axis.data != axis]
+    if any(axis in map(base_axis, value_type(load.result).axis_names) and inner_axis(load) != axis for load in rows):
+        unit = math.lcm(unit, WIDENED_ROWS)
     return -(-program.extents[axis] // unit) * unit
 
 

@@ -169,20 +169,21 @@ def _cut(program: tile.ProgramOp, graph: Graph, stored: Sequence[Stored], values
     first, second = list[Stored](), list[Stored]()
     loaded: dict[Node, Node] = {}
     for number, value in enumerate(values):
-        if any(axis in program.run_time for axis in value.axes[1:]):
+        axes = _handed_axes(value, stored)
+        if any(axis in program.run_time for axis in axes[1:]):
             return None  # its strides would not be known
-        shape = [extents[axis] for axis in value.axes]
+        shape = [extents[axis] for axis in axes]
         try:
-            tensor = TensorType.of(value.axes, shape, padded_strides(shape, value.element), value.element)
+            tensor = TensorType.of(axes, shape, padded_strides(shape, value.element), value.element)
         except RuleViolation:
             return None  # more elements than an array has
         leaf = graph.leaf("tensor", len(names) + number, tensor)
         workspace = f"{name}_1_result" if len(values) == 1 else f"{name}_1_result_{number}"
         tensors[leaf] = (free_name(workspace, names), tensor)
-        indices = tuple(_index(program, graph, axis) for axis in value.axes)
-        first.append(Stored(value, leaf, indices, value.place))
-        kind = ValueType.of(value.axes, value.element)
-        loaded[value] = graph.node(tile.LoadOp, (leaf, *indices), kind, value.place)
+        indices = tuple(_index(program, graph, axis) for axis in axes)
+        first.append(Stored(graph.broadcast(value, axes, value.place), leaf, indices, value.place))
+        found = graph.node(tile.LoadOp, (leaf, *indices), ValueType.of(axes, value.element), value.place)
+        loaded[value] = graph.broadcast(found, value.axes, value.place)
     sums = _sums(values)
     for each in stored:
         depends = any(value in loaded for value in below([each.value]))
@@ -199,6 +200,18 @@ def _cut(program: tile.ProgramOp, graph: Graph, stored: Sequence[Stored], values
     workspaces = tuple(workspace for workspace, _ in tensors.values())
     size_bytes = sum(array_bytes(tensor) for _, tensor in tensors.values())
     return Cut((before, after), workspaces, size_bytes, values[0].place, bool(sums and left))
+
+
+def _handed_axes(value: Node, stored: Sequence[Stored]) -> tuple[str, ...]:
+    """The axes of a workspace for a value: in its own order, but that no batch of a product that takes it comes last,
+    since no tensor map brings rows that are not contiguous along an axis of the product."""
+    for node in below([each.value for each in stored]):
+        if node.what is ContractOp and value in map(_bare, node.operands):
+            left, right = node.operands
+            batch = {axis for axis in left.axes if axis in right.axes and axis != node.axis}
+            if len(value.axes) > 2 and value.axes[-1] in batch:
+                return tuple(sorted(value.axes, key=lambda axis: axis not in batch))
+    return value.axes
 
 
 def _sums(roots: Sequence[Node]) -> set[Node]:

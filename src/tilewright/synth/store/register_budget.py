@@ -1,12 +1,16 @@
-"""How many registers a thread of each role has: at launch, and after the roles trade them by setmaxnreg.
+"""How many registers has a thread: of each role at launch, and after the roles trade them by setmaxnreg; and where all
+threads are alike.
 
 Checked by: tests/synth/test_decide.py.
 """
 
 from __future__ import annotations
 
+from tilewright.base.error import TilewrightError
 from tilewright.targets import Target
 
+_STEP = 8
+"""Registers of a thread are allocated by as many (CUDA Occupancy Calculator: 256 of a warp)."""
 _PRODUCER_REGISTERS = 40
 """Enough for addresses and loop counters: the producer computes nothing else."""
 _MOST_LAUNCH_REGISTERS = 168
@@ -28,3 +32,18 @@ def register_budget(
     spare = launch * (others + consumers) - producer * others
     consumer = min(_MOST_CONSUMER_REGISTERS, spare // consumers // step * step)
     return launch, producer, consumer
+
+
+def registers_of_resident(threads: int, resident: int, target: Target) -> int:
+    """Most registers of each of a CTA's threads, of which a multiprocessor holds `resident` together.
+
+    Raises TilewrightError where so many have none.
+    """
+    share = target.limit("multiprocessor.registers") // (threads * resident) if resident > 0 else 0
+    most = min(target.limit("thread.registers_max"), share // _STEP * _STEP)
+    if most < _STEP:
+        raise TilewrightError(
+            f"{resident} CTAs of {threads} threads on a multiprocessor",
+            remedy=f"ask for 1 to {target.limit('multiprocessor.registers') // (threads * _STEP)}",
+        )
+    return most

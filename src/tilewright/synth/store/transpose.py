@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -65,28 +66,34 @@ def decide_transpose(program: tile.ProgramOp, target: Target, wanted: Wanted) ->
     widest = max([*sizes, *(tensor_type(store.tensor).element_kind.bytes for store in stores(program))])
     narrowest = min([*sizes, *(tensor_type(store.tensor).element_kind.bytes for store in stores(program))])
     places = (axes.index(stored_axis), axes.index(loaded_axis))
-    return turned_tiles(places, (stored_run, loaded_run), sizes, (narrowest, widest), target)
+    most = wanted.turned_side or _MOST_SIDE
+    return turned_tiles(places, (stored_run, loaded_run), sizes, (narrowest, widest), target, most)
 
 
 def turned_tiles(
-    axes: tuple[int, int], runs: tuple[int, int], sizes: Sequence[int], widths: tuple[int, int], target: Target
+    axes: tuple[int, int],
+    runs: tuple[int, int],
+    sizes: Sequence[int],
+    widths: tuple[int, int],
+    target: Target,
+    most_side: int = _MOST_SIDE,
 ) -> TransposeDecision | None:
     """How tiles of points change their layout; None for runs too short for it.
 
     axes: places among the grid's of those that stores and turned loads run along; runs: neighbouring points that are
     taken at once along either; sizes: bytes of the elements that are turned; widths: of the narrowest and the widest
-    element of all.
+    element of all; most_side: points of a tile along either axis, a power of two.
     """
     narrowest, widest = widths
     if narrowest == 1 and min(runs) < _WORD_BYTES:
         return None
-    side = min(_SIDE_BYTES // widest, _MOST_SIDE)
-    bare = TransposeDecision(*axes, side, *runs, _WARPS, (), 0)
+    side = min(_SIDE_BYTES // widest, most_side)
+    bare = TransposeDecision(*axes, side, min(runs[0], side), min(runs[1], side), _WARPS, (), 0)
     # Between one tile and the next a warp waits for memory, so that warps do not come to stand in each other's way.
     plans = [plan_exchange(bare.loaded_layout, bare.stored_layout, size, target, repeated=False) for size in sizes]
     found = tuple(plan for plan in plans if isinstance(plan, ExchangePlan))
     assert len(found) == len(plans), "both layouts hold every point once"
-    return TransposeDecision(*axes, side, *runs, _WARPS, found, sum(plan.shared_bytes for plan in found))
+    return replace(bare, plans=found, smem_bytes=sum(plan.shared_bytes for plan in found))
 
 
 def decide_turned(program: tile.ProgramOp, target: Target, wanted: Wanted) -> ElementwiseDecisions | None:

@@ -159,6 +159,8 @@ class Graph:
         return self.node(ReduceOp, (operand,), ValueType.of(kept, Element.F32), place, properties)
 
     def contract(self, left: Node, right: Node, axis: str, axes: Sequence[str], place: str) -> Node:
+        """A product over `axes`, of operands whose own stand in any order."""
+        left, right = map(_in_own_order, (left, right))
         return self.node(ContractOp, (left, right), ValueType.of(axes, Element.F32), place, {"axis": StringAttr(axis)})
 
     # ------------------------------------------------------------ rebuilding
@@ -179,6 +181,8 @@ class Graph:
                 return self.unary(node.function, operands[0], node.place)
             case tile.BinaryOp if node.function is not None:
                 return self.binary(node.function, operands[0], operands[1], node.place)
+            case _ if node.what is ContractOp:
+                return self.contract(operands[0], operands[1], node.axis, node.axes, node.place)
             case _:
                 return self.node(node.what, operands, node.type, node.place, dict(node.properties))
 
@@ -209,6 +213,12 @@ class Graph:
         for node in below(roots):
             done[node] = rule(self.rebuilt(node, [done[operand] for operand in node.operands]))
         return done
+
+
+def _in_own_order(node: Node) -> Node:
+    """A value without what only puts its axes into another order."""
+    reordered = node.what is tile.BroadcastOp and set(node.axes) == set(node.operands[0].axes)
+    return _in_own_order(node.operands[0]) if reordered else node
 
 
 def below(roots: Sequence[Node], stop: Callable[[Node], bool] = lambda node: False) -> list[Node]:

@@ -41,6 +41,7 @@ class Wanted:
     0 for as many as it has.
     issuer: whether a role of its own issues, of walks that do more than sum, products whose operands are both slots.
     handed: whether the hardware hands out tiles whose walks have different lengths, one as a CTA is done with another.
+    turned_side: points along either axis of the tiles that warps turn, at most.
     asserts: whether the kernel asserts at run time what it does to tensor memory (`lower.ptx.tensor_asserts`).
     """
 
@@ -79,4 +80,5 @@ class Wanted:
     steps: tuple[int, int] | None = None
     issuer: bool | None = None
     handed: bool | None = None
+    turned_side: int | None = None
     asserts: bool = False

@@ -28,11 +28,11 @@ from tilewright.contract.typestate.token import Slot, Token, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp
-from tilewright.ir.ac.remade import OPERATIONS, RoomEndOp, RoomStartOp, SlotRemakeOp
+from tilewright.ir.ac.remade import OPERATIONS, WIDENED_ROWS, RoomEndOp, RoomStartOp, SlotRemakeOp
 from tilewright.ir.ac.tensor_memory import TensorIssueOp, TensorIssueStoredOp
 
 _PRODUCTS = (ac.WgmmaIssueOp, FragmentIssueOp, TensorIssueOp, TensorIssueStoredOp)
-_WARPS, _ROWS = 4, 16
+_WARPS = 4
 _SWIZZLE = "128B"
 
 
@@ -106,7 +106,7 @@ def _remake(walk: RoleWalk, op: SlotRemakeOp) -> None:
 def _footprint(walk: RoleWalk, op: SlotRemakeOp, source: Buffer, room: Buffer, slot: Slot | None) -> None:
     rows, chunks = op.rows.data, op.chunks.data
     narrow, wide = parse_element(source.element), parse_element(room.element)
-    step = {"turned": DEPTH_BYTES, "widened": _ROWS}.get(op.kind.data, 0)
+    step = {"turned": DEPTH_BYTES, "widened": WIDENED_ROWS}.get(op.kind.data, 0)
     elements = narrow is not None and narrow.is_float8 and wide is not None and wide.is_float
     elements = elements and (wide is narrow if op.remaking == "turned" else wide is not None and wide.bytes == WIDENED)
     if not step or not elements or rows < step or rows % step or chunks < _WARPS or chunks % _WARPS:
