@@ -9,7 +9,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import Extent
 from tilewright.driver.compile.compile import compile_kernel
-from tilewright.driver.compile.kernels import batched_kernel, grouped_kernel, matmul_kernel
+from tilewright.driver.compile.kernels import grouped_kernel, matmul_kernel
 from tilewright.driver.compile.kernels_scaled import scaled_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
@@ -125,7 +125,6 @@ REFUSED = [
     ),
     (attention, {"M": 64, "T": SOME, "E": SOME, "F": 64}, "extents of E and T are both"),
     (in_blocks, {"M": SOME, "N": 64}, "has blocks of M"),
-    (batched_kernel("none"), {"B": SOME, "M": 64, "N": 64, "K": 64}, "B is the axis of a batch"),
     (grouped_kernel("none", False), {"T": SOME, "G": 4, "N": 64, "K": 64}, "rows stand in groups"),
     (matmul_kernel, {"M": SOME, "N": tw.dynamic(1, 4), "K": 64}, "extents of M and N are both"),
 ]
@@ -208,15 +207,35 @@ def test_a_walk_of_no_elements_gives_no_result() -> None:
         compile_kernel(attention, dims=dims, rerun=False, assembled=False)
 
 
-def test_a_walk_has_run_time_rows_and_length_and_no_run_time_batch() -> None:
+def test_a_walk_has_run_time_rows_and_length_or_batch() -> None:
     dims = {"T": 64, "E": 64, "F": 64}
     for ranges in ({"M": SOME}, {"T": SOME}, {"M": SOME, "T": SOME}):
         made = compile_kernel(attention, dims={**dims, "M": 64, **ranges}, rerun=False, assembled=False)
         assert len(made.plan.launches) == 1 and made.plan.run_time is not None
         assert dict(made.plan.run_time.ranges) == ranges
-    with pytest.raises(TilewrightError, match="is not that of this walk's rows") as caught:
-        compile_kernel(of_many, dims={"B": SOME, "M": 64, **dims}, rerun=False, assembled=False)
-    assert caught.value.span is not None
+    made = compile_kernel(of_many, dims={"B": SOME, "M": 64, **dims}, rerun=False, assembled=False)
+    assert made.plan.run_time is not None and dict(made.plan.run_time.ranges) == {"B": SOME}
+
+
+def test_other_axes_than_the_batch_are_joined() -> None:
+    """Heads that share keys are rows of one tile, as where all extents are known."""
+
+    @tw.kernel
+    def decode(
+        q: tw.Tensor["B", "H", "E"],
+        k: tw.Tensor["B", "H/4", "T", "E"],
+        v: tw.Tensor["B", "H/4", "T", "E"],
+        o: tw.Tensor["B", "H", "E"],
+    ):
+        b, h, t, e = tw.axes("B H T E")
+        s = tw.dot(q[b, h, e], k[b, h // 4, t, e], over=e)
+        o[b, h, e] = tw.dot(tw.softmax(s, over=t), v[b, h // 4, t, e], over=t)
+
+    for ranges in ({"B": SOME}, {"T": SOME}, {"B": SOME, "T": SOME}):
+        dims = {"B": 2, "T": 192, "H": 8, "E": 64, **ranges}
+        made = compile_kernel(decode, dims=dims, rerun=False, assembled=False)
+        assert made.plan.run_time is not None and dict(made.plan.run_time.ranges) == ranges
+        assert made.decisions.batch == ("B", "H_blocks") and len(made.plan.launches) == 1
 
 
 def test_a_result_that_has_elements_where_nothing_is_launched() -> None:

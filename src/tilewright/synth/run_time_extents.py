@@ -19,7 +19,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.size import computed, divisor
 from tilewright.base.span import Span
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import CascadeAxes, first_alike, load_number, refuse_at
+from tilewright.ir.cascade_facts import CascadeAxes, contractions, first_alike, load_number, refuse_at
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
@@ -69,8 +69,6 @@ def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> 
     grid = grid_axes(program)
     if grouping(program) is not None:
         yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
-    if dots(program) and axis not in folded and axis not in grid[-2:]:
-        yield the_grid(program), f"{axis} is the axis of a batch, whose extent must be known"
     for argument in program.body.block.args:
         names, name = tensor_type(argument).axis_names, parameter_name(program, argument)
         blocks = [each for each in names if base_axis(each) == axis and each != axis]
@@ -79,12 +77,12 @@ def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> 
                 program,
                 f"{name} over {axes_text(names)} has blocks of {axis}, whose extent only the launch knows",
             )
-        if axis in names[1:] and (axis not in folded or _is_stored(argument)):
+        if not is_outermost(axis, tensor_type(argument)) and (axis not in folded or _is_stored(argument)):
             yield (
                 program,
                 f"{axis}, whose extent only the launch knows, is an inner axis of {name} over {axes_text(names)}",
             )
-        for stride in tensor_type(argument).stride_sizes if axis in names[1:] else ():
+        for stride in tensor_type(argument).stride_sizes:
             bytes_apart = computed("*", stride, tensor_type(argument).element_kind.bytes)
             if not isinstance(stride, int) and divisor(bytes_apart, program.run_time) % _MAP_BYTES:
                 yield (
@@ -92,8 +90,14 @@ def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> 
                     f"parts of {name} are {bytes_apart} bytes apart, at some extents no multiple of {_MAP_BYTES}",
                 )
     first = next((each for each in grid if each not in folded), "")
-    if not dots(program) and axis not in folded and axis != first:
+    if not (dots(program) or contractions(program)) and axis not in folded and axis != first:
         yield the_grid(program), f"{axis}, whose extent only the launch knows, is not the first axis of the grid"
+
+
+def is_outermost(axis: str, tensor: TensorType) -> bool:
+    """Whether no axis of more than one element stands before an axis of a tensor, if it has that."""
+    names = tensor.axis_names
+    return axis not in names or all(extent == 1 for extent in tensor.extents[: names.index(axis)])
 
 
 def _is_stored(argument: SSAValue) -> bool:
@@ -154,7 +158,7 @@ def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: 
     """Raise TilewrightError where a walk has a run-time axis that neither its rows lie along nor it goes along itself.
     summed: whether it only sums, whose columns may be cut into tiles as well."""
     for axis in program.run_time:
-        if axis not in (axes.row, axes.streamed) and not (summed and axis == axes.column):
+        if axis not in (axes.row, axes.streamed, *axes.batch) and not (summed and axis == axes.column):
             message = f"{axis}, whose extent only the launch knows, is not that of this walk's rows"
             refuse_at(program, message, SUPPORTED)
 

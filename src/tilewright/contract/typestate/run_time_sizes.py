@@ -90,6 +90,11 @@ def least_each(attribute: ArrayAttr[AnySize], op: Operation) -> tuple[int, ...]:
     return tuple(bounds(size, ranges)[0] for size in sizes_of(attribute))
 
 
+def most_places(loop: ac.TilesOp | ac.TurnTilesOp) -> tuple[int, ...]:
+    """The most places along each axis of a batch that a loop over tiles goes through."""
+    return () if loop.batch is None else most_each(loop.batch, loop)
+
+
 def reaches_no_further(size: Size, than: Size, op: Operation) -> bool:
     """Whether a size is at most another at every extent, as far as their forms and bounds show."""
     if size == than:

@@ -31,7 +31,7 @@ from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel, integers
-from tilewright.contract.typestate.run_time_sizes import most_each, most_of
+from tilewright.contract.typestate.run_time_sizes import most_each, most_of, most_places
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import Index
 from tilewright.contract.typestate.walk import RoleWalk
@@ -94,7 +94,7 @@ def _check_range(kernel: Kernel, op: ac.RangeOp, findings: Findings) -> None:
         findings.doubt(f"a part of {op.most.data} iterations between lines {lines}", op)
         return
     rows, columns = loop.tiles_m, loop.tiles_n
-    if not isinstance(rows, IntAttr) or not isinstance(columns, IntAttr):
+    if not isinstance(rows, IntAttr) or not isinstance(columns, IntAttr) or not isinstance(loop.matrices, int):
         findings.doubt("parts of a walk by tiles of which only the launch knows how many there are", op)
         return
     last = rows.data - 1
@@ -168,6 +168,7 @@ def range_claim(kernel: Kernel) -> RangeClaim | None:
         lengths[place_in_order(number, *tiles, loop.raster_group.data, order)[0]] for number in range(prod(tiles))
     ]
     together, ctas = loop.matrices_together, prod(most_each(kernel.op.grid, kernel.op))
-    numbers, matrices = range(prod(tiles) * loop.matrices), loop.matrices
+    matrices = prod(most_places(loop))  # a number as well
+    numbers = range(prod(tiles) * matrices)
     by_number = tuple(of_matrix[matrix_of(number, prod(tiles), together, matrices)[1]] for number in numbers)
     return RangeClaim(op.symbol.data, loop.symbol.data, by_number, ctas, together)

@@ -446,7 +446,7 @@ def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: s
     text = lowering.text
     together = op.matrices_together if isinstance(op, ac.TilesOp) else None
     if together is not None:
-        matrix, number = of_matrices_together(text, tile, int(tiles), together, op.matrices)
+        matrix, number = of_matrices_together(text, tile, int(tiles), together, number_of(op.matrices))
     elif isinstance(tiles, int):
         matrix, number = quotient_and_rest(text, tile, tiles)
     else:
@@ -454,8 +454,9 @@ def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: s
     for place in range(len(op.batches) - 1, -1, -1):
         index = matrix
         if place:
-            index = text.into("b32", "rem.u32", matrix, op.batches[place])
-            matrix = text.into("b32", "div.u32", matrix, op.batches[place])
+            extent = lowering.passed.operand(text, extent_name(op.batches[place]), op.batches[place])
+            index = text.into("b32", "rem.u32", matrix, extent)
+            matrix = text.into("b32", "div.u32", matrix, extent)
         lowering.places[op.body.block.args[ac.TILE_INDICES + place]] = IndexPlace(index)
     return number
 

@@ -84,7 +84,7 @@ def tiles_of_clusters(op: ac.TilesOp | ac.TurnTilesOp | ac.PrefetchOp, kernel: a
 
 def tiles_in_all(op: ac.TilesOp | ac.TurnTilesOp, kernel: ac.KernelOp) -> Size:
     """How many clusters' tiles there are, of all matrices."""
-    return product((*tiles_of_clusters(op, kernel), op.matrices))
+    return product((*tiles_of_clusters(op, kernel), *op.batches))
 
 
 def clusters_launched(kernel: ac.KernelOp) -> Size:
@@ -121,6 +121,7 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                 yield CLUSTERS, clusters_launched(kernel)
                 if op.batch is not None:
                     yield OF_MATRIX, product(tiles_of_clusters(op, kernel))
+                    yield from ((extent_name(extent), extent) for extent in op.batches[1:])
                 yield from _of_raster(op, kernel)
             case ac.PrefetchOp():
                 yield from _of_raster(op, kernel)

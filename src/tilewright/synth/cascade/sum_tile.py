@@ -410,7 +410,7 @@ def sum_question(
 
 def _is_known(program: tile.ProgramOp, axes: CascadeAxes, shape: TileShape) -> bool:
     """Whether there are as many tiles at every extent."""
-    sides = ((axes.row, shape.row_step), (axes.column, shape.column_step))
+    sides = ((axes.row, shape.row_step), (axes.column, shape.column_step), *((axis, 1) for axis in axes.batch))
     counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
     return all(isinstance(count, int) for count in counts)
 

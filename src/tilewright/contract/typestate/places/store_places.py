@@ -20,7 +20,7 @@ from types import MappingProxyType
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.places.group_places import spaced
 from tilewright.contract.typestate.program import integers
-from tilewright.contract.typestate.run_time_sizes import most_of
+from tilewright.contract.typestate.run_time_sizes import most_of, most_places
 from tilewright.contract.typestate.steps.stream import in_one_order
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
 from tilewright.contract.typestate.token import UNIT, WARP, WARPS, Index
@@ -61,7 +61,7 @@ def _single_tiles(role: RoleSummary) -> dict[str, int]:
     for op, atoms in role.tile_loops.items():
         if isinstance(op, ac.TilesOp | ac.TurnTilesOp):
             ctas = integers(ac.kernel_of(op).cluster)
-            extents = (most_of(op.tiles_m, op) * ctas[0], most_of(op.tiles_n, op) * ctas[1], *op.batches)
+            extents = (most_of(op.tiles_m, op) * ctas[0], most_of(op.tiles_n, op) * ctas[1], *most_places(op))
             single.update((atom, 1) for atom, extent in zip(atoms, extents, strict=False) if extent == 1)
     return single
 
@@ -72,7 +72,7 @@ def _counts(role: RoleSummary) -> dict[str, int]:
     for op, atoms in role.tile_loops.items():
         if isinstance(op, ac.TilesOp | ac.TurnTilesOp | StreamPartOp | TurnStreamPartOp):
             ctas = integers(ac.kernel_of(op).cluster)
-            matrices = op.batches if isinstance(op, ac.TilesOp | ac.TurnTilesOp) else ()
+            matrices = most_places(op) if isinstance(op, ac.TilesOp | ac.TurnTilesOp) else ()
             # A cluster's CTAs may take tiles past the last.
             extents = (most_of(op.tiles_m, op) + ctas[0] - 1, most_of(op.tiles_n, op) + ctas[1] - 1, *matrices)
             found.update(zip(atoms, extents, strict=False))
