@@ -88,9 +88,12 @@ def raster(
     return text.into("b32", "add.u32", first, m), n
 
 
-def quotient_and_rest(text: Text, number: str, divisor: int) -> tuple[str, str]:
-    """Registers with the quotient of an unsigned register by a number, and what is left."""
-    value, by_value = (text.into("b32", "mov.u32", each) for each in (divisor, number_of(reciprocal(divisor))))
+def quotient_and_rest(
+    text: Text, number: str, divisor: Size, passed: PassedSizes = NONE_PASSED, names: tuple[str, str] = ("", "")
+) -> tuple[str, str]:
+    """Registers with the quotient of an unsigned register by a size, and what is left. names: under which the launch
+    passes the divisor and its reciprocal, where it does."""
+    value, by_value = map(passed.register, (text, text), names, (divisor, reciprocal(divisor)))
     found = _divide(text, number, _Divisor(value, by_value))
     return found.quotient, found.remainder
 
