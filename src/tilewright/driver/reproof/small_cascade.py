@@ -228,7 +228,10 @@ def cascade_decisions(
         )
         for each in d.stores
     )
-    walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
+    walked = d.walked
+    if not program.run_time.keys() & {d.row, d.streamed}:
+        # Else the text is run as it is, at extents that show what tiles of all lengths do.
+        walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices * d.split
     # Of several matrices not all are taken together, so that a group of fewer comes last.
     together = min(d.together, max(1, matrices - 1))

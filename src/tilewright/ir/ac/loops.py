@@ -210,16 +210,16 @@ class RangeOp(AcOperation):
     name = "ac.range"
     LEAD: ClassVar[tuple[str, ...]] = ("over symbol",)
     symbol = prop_def(StringAttr)
-    most = prop_def(IntAttr)
+    most = prop_def(AnySize)
     begin = prop_def(ArrayAttr[IntAttr])
     end = prop_def(ArrayAttr[IntAttr])
     row = operand_def(IndexType)
     result = result_def(IndexType)
 
-    def part(self, row: int) -> tuple[int, int]:
-        """The first iteration, and how many there are, in a tile of this row."""
+    def part(self, row: int, most: int) -> tuple[int, int]:
+        """The first iteration, and how many there are, in a tile of this row. most: the number that `most` is."""
         begin, end = (Line(*(each.data for each in line)) for line in (self.begin, self.end))
-        return walked_part(begin, end, self.most.data, row)
+        return walked_part(begin, end, most, row)
 
 
 @irdl_op_definition

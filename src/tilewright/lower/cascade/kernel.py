@@ -122,7 +122,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     module, build = new_kernel(
         program.sym_name.data, symbols, (ctas, d.cluster[1], d.split), (*d.cluster, d.split),
         _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers, program.run_time,
-        {WALKED: walk_count(program, d)},
+        {} if d.walked else {WALKED: walk_count(program, d)},
     )  # fmt: skip
     rings = declare_rings(build, program, d)
     rooms = declare_rooms(build, d, rings)

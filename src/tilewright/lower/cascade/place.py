@@ -215,7 +215,7 @@ def _begin(build: Build, program: tile.ProgramOp, d: CascadeDecisions, row: SSAV
         operands=[row],
         properties={
             "symbol": StringAttr("K"),
-            "most": IntAttr(tiles_walked(program, d)),
+            "most": size_attr(walk_count(program, d)),
             "begin": _line(walked.begin),
             "end": _line(walked.end),
         },

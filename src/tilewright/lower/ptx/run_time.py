@@ -129,6 +129,8 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                 yield from _of_raster(op, kernel)
             case ac.PrefetchOp():
                 yield from _of_raster(op, kernel)
+            case ac.RangeOp():
+                yield count_name(op.symbol.data), size_of(op.most)
             case ac.ElementwiseOp():
                 # Of rows that units of threads share, the rows.
                 sizes = sizes_of(op.extents)

@@ -451,9 +451,10 @@ def _decided(
         place_bytes = _place_bytes(program, axes, slots)
         able = target.supports("cluster_launch_control") and with_answers <= target.limit("cta.shared_bytes_max")
         handed = wanted.handed if able else False
-        order = order_of_walks(
-            walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target, handed
-        )
+        if not program.run_time:
+            order = order_of_walks(
+                walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target, handed
+            )
         if order.together:
             words += (f"tiles of {counted(order.together, 'place')} together, the longest first",)
         if order.handed:
