@@ -52,9 +52,10 @@ def refuse_run_time(program: tile.ProgramOp) -> None:
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
     folded = {axis for op in program.walk() if (axis := _folded_axis(op)) in program.run_time}
     beside = program.run_time.keys() - folded
-    if (dots(program) or contractions(program)) and len(beside) == 2:
-        # The outermost axis of a batch, and one of each of its matrices.
-        beside -= {grid_axes(program)[0]}
+    first, *others = grid_axes(program)
+    if (dots(program) or contractions(program)) and len(others) > 1:
+        # The outermost axis of a batch goes beside one of each of its matrices.
+        beside -= {first}
     for several in (folded, beside):
         if len(several) > 1:
             yield program, f"extents of {' and '.join(sorted(several))} are both to be known at run time"

@@ -252,8 +252,11 @@ def _check_tile_orders(op: ac.KernelOp, operations: Operations, findings: Findin
             findings.doubt(f"{most} tiles, more than are counted in 32 bits", tiles)
         together = tiles.matrices_together if isinstance(tiles, ac.TilesOp) else None
         if together is not None:
-            known = isinstance(tiles.matrices, int) and 1 <= together <= tiles.matrices
-            if not (known and ranges and alone) or tiles.first:
+            # Of tiles that only the launch counts, all groups of matrices are whole.
+            known = all(isinstance(size, int) for size in (*order[:2], *tiles.batches))
+            some = 1 <= together <= prod(side[0] for side in sides[2:])
+            whole = known or is_multiple(tiles.matrices, together)
+            if not (some and whole and ranges and alone) or tiles.first:
                 findings.doubt(f"tiles of {together} of {tiles.matrices} matrices together", tiles)
             elif most + 2 * prod(most_each(op.grid, op)) > 1 << 32:
                 findings.doubt("tiles together on so many CTAs that a number passes what 32 bits hold", tiles)

@@ -471,7 +471,7 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
     """How far apart clusters' tiles are along each axis of the grid; None where that is not asked."""
     d = decisions_of(program.attributes["decisions"])
     match d:
-        case CascadeDecisions() if not d.together and not d.grouping and d.teams == 1:
+        case CascadeDecisions() if not (d.together and not program.run_time) and not d.grouping and d.teams == 1:
             across = {d.column: d.column_step * d.cluster[1]} if d.column else {}
             return {d.row: d.row_step * d.cluster[0], **across, **dict.fromkeys(d.batch, 1)}
         case _:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.size import Size, number_of
+from tilewright.base.size import Size, computed, number_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import StreamPart
 from tilewright.ir.tile.order import TILE_ORDERS, TileOrder
@@ -30,6 +30,8 @@ from tilewright.lower.ptx.run_time import (
     BAND_RECIPROCAL,
     LAST_RECIPROCAL,
     NONE_PASSED,
+    OF_GROUP,
+    OF_MATRIX,
     SQUARED,
     TILES_M,
     PassedSizes,
@@ -98,9 +100,18 @@ def quotient_and_rest(
     return found.quotient, found.remainder
 
 
-def of_matrices_together(text: Text, tile: str, tiles: int, together: int, matrices: int) -> tuple[str, str]:
+def of_matrices_together(
+    text: Text, tile: str, tiles: Size, together: int, matrices: Size, passed: PassedSizes = NONE_PASSED
+) -> tuple[str, str]:
     """Registers with the matrix of a tile and its number in it (`ir.tile.order.matrix_of`), where the tiles of so many
-    matrices are taken together. tile: the register with its number over all matrices; tiles: of each."""
+    matrices are taken together. tile: the register with its number over all matrices; tiles: of each. Where only the
+    launch knows how many there are, all groups are whole."""
+    if not (isinstance(tiles, int) and isinstance(matrices, int)):
+        number, within = quotient_and_rest(text, tile, computed("*", tiles, together), passed, OF_GROUP)
+        back, matrix = quotient_and_rest(text, within, together)
+        last = text.into("b32", "sub.u32", passed.register(text, OF_MATRIX[0], tiles), 1)
+        first = text.into("b32", "mul.lo.u32", number, text.into("b32", "mov.u32", together))
+        return text.into("b32", "add.u32", first, matrix), text.into("b32", "sub.u32", last, back)
     of_group, by_group, whole, size, by_size, rest, by_rest = (
         text.into("b32", "mov.u32", each) for each in together_quantities(tiles, together, matrices)
     )

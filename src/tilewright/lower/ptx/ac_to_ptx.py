@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.base.size import Size, number_of, product
+from tilewright.base.size import Size, computed, number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
 from tilewright.ir.ac.format import is_set
@@ -109,6 +109,7 @@ from tilewright.lower.ptx.run_time import (
     CLUSTERS,
     OF_MATRIX,
     TILES,
+    TWICE_CLUSTERS,
     PassedSizes,
     clusters_launched,
     count_name,
@@ -407,7 +408,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     both = ""
     if op.together is not None and not handed:
         # From CTA c of C to the mirrored place of the next round, 2 C - 1 - 2 c; from there on, 1 + 2 c.
-        both = text.into("b32", "mov.u32", 2 * number_of(clusters_launched(kernel)))
+        both = passed.register(text, TWICE_CLUSTERS, computed("*", clusters_launched(kernel), 2))
         first = text.into("b32", "sub.s32", both, 1)
         step = text.into("b32", "mad.lo.s32", tile, text.into("b32", "mov.s32", -2), first)
     _carry_in(lowering, block, op.indices, tuple(op.carried))
@@ -446,7 +447,7 @@ def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: s
     text = lowering.text
     together = op.matrices_together if isinstance(op, ac.TilesOp) else None
     if together is not None:
-        matrix, number = of_matrices_together(text, tile, number_of(tiles), together, number_of(op.matrices))
+        matrix, number = of_matrices_together(text, tile, tiles, together, op.matrices, lowering.passed)
     else:
         matrix, number = quotient_and_rest(text, tile, tiles, lowering.passed, OF_MATRIX)
     for place in range(len(op.batches) - 1, -1, -1):

@@ -22,9 +22,11 @@ from tilewright.ir.tile.order import TileOrder
 from tilewright.lower.ptx.emit import Text
 
 _WORD = 1 << 32
-TILES, CLUSTERS, TILES_M, POINTS = "tiles", "clusters", "tiles_m", "points"
+TILES, CLUSTERS, TWICE_CLUSTERS, TILES_M, POINTS = "tiles", "clusters", "clusters_twice", "tiles_m", "points"
 OF_MATRIX = "tiles_of_matrix", "matrix_reciprocal"
-"""What the tiles of a matrix, and their reciprocal, are called."""
+"""What the tiles of a matrix, and their reciprocal, are called;"""
+OF_GROUP = "tiles_of_group", "group_reciprocal"
+"""and those of matrices whose tiles are taken together."""
 WALKED = "K"
 """The symbol that counts the iterations of a walk of all tiles."""
 BAND, BAND_RECIPROCAL, LAST_RECIPROCAL, SQUARED = "band", "band_reciprocal", "last_reciprocal", "squared"
@@ -122,8 +124,13 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
             case ac.TilesOp() | ac.TurnTilesOp():
                 yield TILES, tiles_in_all(op, kernel)
                 yield CLUSTERS, clusters_launched(kernel)
-                if op.batch is not None:
-                    of_matrix = product(tiles_of_clusters(op, kernel))
+                together = op.matrices_together if isinstance(op, ac.TilesOp) else None
+                of_matrix = product(tiles_of_clusters(op, kernel))
+                if together is not None:
+                    of_group = computed("*", of_matrix, together)
+                    yield TWICE_CLUSTERS, computed("*", clusters_launched(kernel), 2)
+                    yield from zip(OF_GROUP, (of_group, reciprocal(of_group)), strict=True)
+                if op.batch is not None or together is not None:
                     yield from zip(OF_MATRIX, (of_matrix, reciprocal(of_matrix)), strict=True)
                     yield from ((extent_name(extent), extent) for extent in op.batches[1:])
                 yield from _of_raster(op, kernel)
