@@ -123,6 +123,7 @@ REFUSED = [
         "parts of a are K * 2 bytes apart, at some extents no multiple of 16",
     ),
     (attention, {"M": 64, "T": SOME, "E": SOME, "F": 64}, "extents of E and T are both"),
+    (of_many, {"B": SOME, "M": SOME, "T": SOME, "E": 64, "F": SOME}, "extents of F and M are both"),
     (in_blocks, {"M": SOME, "N": 64}, "has blocks of M"),
     (grouped_kernel("none", False), {"T": SOME, "G": 4, "N": 64, "K": 64}, "rows stand in groups"),
     (matmul_kernel, {"M": SOME, "N": tw.dynamic(1, 4), "K": 64}, "extents of M and N are both"),
@@ -146,7 +147,6 @@ def test_what_is_refused(kernel, dims, words) -> None:
     ("kernel", "dims", "words"),
     [
         (summed, {"M": SOME, "N": 64}, "this folds over M, whose extent only the launch knows, in no walk by tiles"),
-        (of_many, {"B": SOME, "M": SOME, "T": SOME, "E": 64, "F": tw.dynamic(8, 64)}, "extents of B, F and M are"),
     ],
 )
 def test_what_is_summed_in_no_walk_that_takes_it(kernel, dims, words) -> None:

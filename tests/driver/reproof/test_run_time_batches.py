@@ -1,5 +1,8 @@
-"""The second proof of a batch whose extent the launch says: other places and other counts are refuted."""
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""The second proof where the launch says the extent of a batch, of rows inside of it, or of both: other places, counts
+and strides are refuted."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -11,9 +14,11 @@ from xdsl.dialects.builtin import ModuleOp
 import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import RunTimeSizes
+from tilewright.base.run_time import plan_at
 from tilewright.base.size import Size, computed, parse_size
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.driver.compile.kernels import batched_kernel
+from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.program_sums import placed_arrays, program_sums
 from tilewright.driver.reproof.reproof import reprove
@@ -93,3 +98,76 @@ def test_places_are_right_at_every_batch() -> None:
 def test_counts_that_are_wrong_at_large_batches_alone(name: str) -> None:
     found = placed(changed_size(0, COUNTS[name]))
     assert isinstance(found, tuple) and found
+
+
+@tw.kernel
+def prompts(
+    q: tw.Tensor["B", "M", "E"],
+    k: tw.Tensor["B", "T", "E"],
+    v: tw.Tensor["B", "T", "N"],
+    o: tw.Tensor["B", "M", "N"],
+):
+    b, i, t, e, j = tw.axes("B M T E N")
+    s = tw.where(t <= i, tw.dot(q[b, i, e], k[b, t, e], over=e) * 0.2, -math.inf)
+    o[b, i, j] = tw.dot(tw.softmax(s, over=t), v[b, t, j], over=t)
+
+
+@cache
+def of_prompts() -> tuple[ModuleOp, str]:
+    """Of a kernel whose batch, rows and keys are all ranges, and which leaves out what its mask does."""
+    dims = {"B": tw.dynamic(1, 9), "M": tw.dynamic(1, 600), "T": tw.dynamic(1, 600), "E": 32, "N": 32}
+    (part,) = uncut(trace(prompts, dims, dict.fromkeys("qkvo", Element.BF16)), target("sm_90a"), Wanted())
+    assert part.decisions.walked
+    return part.module, emitted(lower_program(the_program(part.module)))
+
+
+PROMPTS: dict[str, Edit] = {
+    "another place of the batch": once(
+        r"(ld\.param\.u32\s+(%r\d+), \[size_stride_M_32\];)", r"\1\n\tadd.u32 \2, \2, 8;", 0
+    ),
+    "a tile less to walk in both": once(
+        r"(ld\.param\.u32\s+(%r\d+), \[size_count_K\];)", r"\1\n\tsub.u32 \2, \2, 1;\n\tmax.u32 \2, \2, 1;", 0
+    ),
+    "a tile less of each matrix": once(
+        r"(ld\.param\.u32\s+(%r\d+), \[size_tiles_of_matrix\];)", r"\1\n\tsub.u32 \2, \2, 1;", 0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["as it is", *PROMPTS])
+def test_prompts_of_any_number_and_length(name: str) -> None:
+    module, text = of_prompts()
+    edited = PROMPTS.get(name, lambda text: text)(text)
+    assert (edited == text) == (name == "as it is")
+    verdict = reprove(module, edited, "sm_90a", "prompts")
+    assert isinstance(verdict, Proven if name == "as it is" else Refuted), verdict
+
+
+PASSED: dict[str, Callable[[Size], Size]] = {
+    "size_stride_M_32": lambda size: computed("+", size, parse_size("M // 600")),
+    "size_tiles": lambda size: computed("+", size, parse_size("(M // 500) * (B // 7)")),
+    "size_count_K": lambda size: computed("max", computed("-", size, parse_size("ceil_div(T, 128) // 5")), 1),
+}
+
+
+@pytest.mark.parametrize("name", ["as it is", *PASSED])
+def test_what_is_wrong_at_a_few_extents_alone(name: str) -> None:
+    """What the launch passes, where several axes are large."""
+    module, text = of_prompts()
+    plan = launch_plan(lower_program(the_program(module)))
+    extents = run_time_instances(the_program(module))[0]
+    instance = small_instance(module, extents)
+    small = plan_at(launch_plan(lower_program(the_program(instance))), {axis: extents[axis] for axis in "BMT"})
+    (launch,) = small.launches
+    arrays = placed_arrays(the_program(instance), program_sums(the_program(instance), {}))
+    assert plan.run_time is not None
+    (sizes,) = plan.run_time.launches
+    (kernel,) = read(text).kernels
+    at = [each.name for each in kernel.parameters].index(name) if name in PASSED else 0
+    change = PASSED.get(name, lambda size: size)
+    changed = [
+        (change(each[0]),) if number == at and name in PASSED else each for number, each in enumerate(sizes.params)
+    ]
+    edited = replace(plan, run_time=replace(plan.run_time, launches=(replace(sizes, params=tuple(changed)),)))
+    found = misplaced_at_run_time(read(text), the_program(module), edited, launch, arrays)
+    assert isinstance(found, tuple) and bool(found) == (name in PASSED)
