@@ -9,7 +9,9 @@ of the program's grid of tiles once.
 
 Of a program with a run-time axis all this is asked for each number of tiles that its range has: the text is one, and
 only the numbers differ that the launch passes (`base.size`). So that is shown of every extent, and that the launch
-passes as many tiles and clusters as there are, and of an axis that is walked as many iterations.
+passes as many tiles and clusters as there are, and of an axis that is walked as many iterations. Of the outermost axis
+of a batch it is asked at the most places alone: nothing is taken as known there that depends on how many there are, and
+tiles lie in the order of these places, so that those of fewer places are the first ones.
 
 Not handled (nothing is asked then): coordinates that count from anything but one counter, constants and specials, or by
 operations that are no integer arithmetic; what is not followed of the address of a plain store, so that the rest may
@@ -313,8 +315,14 @@ def misplaced_at_run_time(
         return _misread(unlike)
     counted = _Counted(passed, sizes.grid, math.prod(launch.cluster))
     several = [axis for axis in steps if axis in program.run_time]
-    # Of several axes, the tiles of fewer places along a batch's outermost one are the first of all that there may be.
-    outer = next((axis for axis in several if steps[axis] == 1), "") if len(several) > 1 else ""
+    # The tiles of fewer places along a batch's outermost axis are the first of all that there may be.
+    outer = next((axis for axis in several if steps[axis] == 1), "")
+    if several == [outer]:
+        found = _misplaced_along(kernel, program, counted, launch, arrays, steps, outer, outer)
+        if isinstance(found, str):
+            outer = ""  # where tiles lie depends on how many places there are: each number is asked for
+        elif found:
+            return found
     for axis in program.run_time:
         named = passed.get(f"size_{extent_name(Extent(axis))}", Extent(axis))
         if named != Extent(axis):
@@ -334,7 +342,7 @@ def misplaced_at_run_time(
         )
         if found:
             return found
-    if len(several) > 1 and (found := _miscounted_together(program, counted, steps, several)):
+    if outer and (found := _miscounted_together(program, counted, steps, several)):
         return found
     if not steps.keys() & program.run_time.keys():
         counts = {name: -(-program.extents[name] // step) for name, step in steps.items()}
@@ -367,18 +375,18 @@ def _misplaced_along(
     kernel: Kernel, program: tile.ProgramOp, counted: _Counted, launch: Launch, arrays: Mapping[str, ArrayAxes],
     steps: Mapping[str, int], axis: str, outer: str,
 ) -> tuple[Diagnostic, ...] | str:  # fmt: skip
-    """For every number of tiles along an axis of the grid. outer: another axis, fewer places of which are shown to be
-    the first ones; "" where there is none."""
+    """For every number of tiles along an axis of the grid. outer: an axis, fewer places of which are shown to be the
+    first ones; "" where there is none. If that is the axis itself, its most places stand for all."""
     size, values = tile_extent(program, axis), program.run_time[axis]
     fixed = {name: -(-program.extents[name] // step) for name, step in steps.items() if name != axis}
-    largest = _largest_extents(values, size)
+    largest = {values.most: values.most} if axis == outer else _largest_extents(values, size)
     many = sum(-(-number * size // steps[axis]) for number in largest) * math.prod(fixed.values())
     if many > _MOST_AT_RUN_TIME:
         return f"{axis} may have {values}, for which {many} places of tiles would have to be worked out"
     for extent in largest.values():
         extents = {**_most(program), axis: extent}
         scalars = {
-            name: value_of(one, extents) if axes_of(one) <= {axis} and is_of_tiles(one, axis, size) else None
+            name: value_of(one, extents) if axes_of(one) <= {axis} - {outer} and is_of_tiles(one, axis, size) else None
             for name, one in counted.passed.items()
         }
         counts = {name: fixed[name] if name in fixed else -(-extent // step) for name, step in steps.items()}
