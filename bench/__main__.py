@@ -51,6 +51,7 @@ _BENCHES = {
     "random-attention": "random_attention",
     "random-gemm": "random_gemm",
     "random-rows": "random_rows",
+    "range-cost": "range_cost",
     "registers": "registers",
     "repairs": "repairs",
     "replay": "replay",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bench.cliffs import Case
     from bench.fused import FusedCase
     from bench.kernel_kinds import Computed
+    from bench.range_cost import RangedProgram
     from bench.row_ranges import RowsCase
     from bench.rows import RowCase
     from tilewright.frontends.tile.kernel import Kernel
@@ -39,6 +40,7 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     from bench.paged import PagedCase
     from bench.probes.row_forms import RowForm
     from bench.probes.walk_forms import WalkForm
+    from bench.range_cost import RangedProgram
     from bench.row_ranges import RowsCase
     from bench.rows import RowCase
     from tilewright.base.error import TilewrightError
@@ -46,6 +48,8 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     match case:
         case RowsCase():
             return _row_range(case)
+        case RangedProgram():
+            return _ranged(case)
         case RowCase():
             return _rows(case)
         case RowForm():
@@ -114,6 +118,17 @@ def _row_range(case: RowsCase) -> tuple[Kernel, dict[str, Any]]:
     rows = case.least if case.least == case.most else tw.dynamic(case.least, case.most)
     dims = {"M": rows, "N": case.n, "K": case.k}
     return matmul_kernel, {"dims": dims, "dtype": "bf16", "strides": {"b": (1, case.k)}}
+
+
+def _ranged(case: RangedProgram) -> tuple[Kernel, dict[str, Any]]:
+    from examples import fused
+
+    import tilewright as tw
+    from tilewright.driver.compile.kernels import batched_kernel
+
+    ranges = {axis: tw.dynamic(least, most, multiple_of=of) for axis, least, most, of in case.ranges}
+    kernel = batched_kernel("none") if case.program == "batched" else getattr(fused, case.program)
+    return kernel, {"dims": dict(case.dims) | ranges, "dtype": "bf16"}
 
 
 def _rows(case: RowCase) -> tuple[Kernel, dict[str, Any]]:

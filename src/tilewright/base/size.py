@@ -116,6 +116,10 @@ def computed(function: Function, left: Size, right: Size) -> Size:
         return _VALUES[function](left, right)
     if function == "*" and 1 in (left, right):
         return right if left == 1 else left
+    if function == "*" and 0 in (left, right):
+        return 0
+    if function == "+" and 0 in (left, right):
+        return right if left == 0 else left
     if function in ("//", "ceil_div") and right == 1:
         return left
     return Computed(function, left, right)

@@ -54,13 +54,15 @@ def affine(build: Build, terms: Sequence[tuple[SSAValue, int]], constant: int) -
     return build.value(ac.AffineOp.create(operands=[v for v, _ in terms], properties=properties, result_types=[INDEX]))
 
 
-def global_array(build: Build, buffer: Buffer, shape: Sequence[Size] | None = None) -> SSAValue:
-    """shape: its extents, where they are not the buffer's."""
+def global_array(
+    build: Build, buffer: Buffer, shape: Sequence[Size] | None = None, strides: Sequence[Size] | None = None
+) -> SSAValue:
+    """shape, strides: where they are not the buffer's."""
     properties: dict[str, Attribute] = {
         "sym_name": StringAttr(buffer.name),
         "buffer": StringAttr(buffer.name),
         "shape": size_array(buffer.shape if shape is None else shape),
-        "strides": int_array(buffer.strides),
+        "strides": size_array(buffer.strides if strides is None else strides),
     }
     result = ac.GlobalType(StringAttr(buffer.element.value), IntAttr(len(buffer.shape)))
     return build.value(ac.GlobalOp.create(properties=properties, result_types=[result]))

@@ -22,7 +22,7 @@ def sources_of(program: tile.ProgramOp, arrays: dict[str, SSAValue]) -> dict[SSA
     }
 
 
-Counts: TypeAlias = tuple[Size, Size, int]
+Counts: TypeAlias = tuple[Size, Size, Size]
 """Of tiles along rows and columns, and of matrices."""
 
 

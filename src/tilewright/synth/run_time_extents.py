@@ -1,10 +1,11 @@
 """Which axes may have extents that only a launch knows?
 
 An axis of the result decides how many tiles there are and how far arrays reach; one that a walk folds or sums over, how
-many iterations a walk has and where its last tile ends. Of either kind there may be one. The first is the outermost
-axis of every array that has it. The second may stand inside of others, such as those of a batch: strides then follow
-from its extent, unless they are given, and the launch encodes them in tensor maps; what threads address must have
-strides that are known. What is beyond that is refused here, at the author's line.
+many iterations a walk has and where its last tile ends. Of either kind there may be one. Where a program has products
+either may stand inside of other axes: strides then follow from its extent, unless they are given, and the launch
+encodes them in tensor maps and passes those by which threads find the part of an array that belongs to a place of a
+batch; strides of rows and columns that threads address must be known. What is beyond that is refused here, at the
+author's line.
 
 Checked by: tests/synth/test_run_time_extents.py.
 """
@@ -19,7 +20,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.size import computed, divisor
 from tilewright.base.span import Span
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import CascadeAxes, first_alike, load_number, refuse_at
+from tilewright.ir.cascade_facts import CascadeAxes, contractions, first_alike, load_number, refuse_at
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
@@ -30,11 +31,13 @@ from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import TensorType, axes_text, tensor_type
 
+_FLOAT_BYTES = 4
+"""Of elements that no product multiplies, of which threads may address parts of a batch."""
 _MAP_BYTES = 16
 """Of which a tensor map's strides are multiples (CUDA driver, cuTensorMapEncodeTiled)."""
 SUPPORTED = (
-    "a run-time extent is that of one axis of the result, the outermost of each array that has it, and of one that "
-    "products and folds beside a product go along, of arrays that tensor maps bring"
+    "a run-time extent is that of one axis of the result, without products the outermost of each array that has it, "
+    "and of one that products and folds beside a product go along, of arrays that tensor maps bring"
 )
 
 
@@ -48,7 +51,12 @@ def refuse_run_time(program: tile.ProgramOp) -> None:
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
     folded = {axis for op in program.walk() if (axis := _folded_axis(op)) in program.run_time}
-    for several in (folded, program.run_time.keys() - folded):
+    beside = program.run_time.keys() - folded
+    first, *others = grid_axes(program)
+    if (dots(program) or contractions(program)) and len(others) > 1:
+        # The outermost axis of a batch goes beside one of each of its matrices.
+        beside -= {first}
+    for several in (folded, beside):
         if len(several) > 1:
             yield program, f"extents of {' and '.join(sorted(several))} are both to be known at run time"
     for axis in program.run_time:
@@ -66,11 +74,9 @@ def _folded_axis(op: Operation) -> str:
 
 def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> Iterator[tuple[Operation, str]]:
     """folded: the run-time axes that something sums or folds over."""
-    grid = grid_axes(program)
+    grid, multiplies = grid_axes(program), bool(dots(program) or contractions(program))
     if grouping(program) is not None:
         yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
-    if dots(program) and axis not in folded and axis not in grid[-2:]:
-        yield the_grid(program), f"{axis} is the axis of a batch, whose extent must be known"
     for argument in program.body.block.args:
         names, name = tensor_type(argument).axis_names, parameter_name(program, argument)
         blocks = [each for each in names if base_axis(each) == axis and each != axis]
@@ -79,21 +85,24 @@ def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> 
                 program,
                 f"{name} over {axes_text(names)} has blocks of {axis}, whose extent only the launch knows",
             )
-        if axis in names[1:] and (axis not in folded or _is_stored(argument)):
+        if not multiplies and axis in names[1:] and axis not in folded:
             yield (
                 program,
                 f"{axis}, whose extent only the launch knows, is an inner axis of {name} over {axes_text(names)}",
             )
-        for stride in tensor_type(argument).stride_sizes if axis in names[1:] else ():
-            bytes_apart = computed("*", stride, tensor_type(argument).element_kind.bytes)
-            if not isinstance(stride, int) and divisor(bytes_apart, program.run_time) % _MAP_BYTES:
-                yield (
-                    program,
-                    f"parts of {name} are {bytes_apart} bytes apart, at some extents no multiple of {_MAP_BYTES}",
-                )
+        if tensor_type(argument).element_kind.bytes < _FLOAT_BYTES and not _is_stored(argument):
+            yield from ((program, words) for words in _apart_for_no_map(program, tensor_type(argument), name))
     first = next((each for each in grid if each not in folded), "")
-    if not dots(program) and axis not in folded and axis != first:
+    if not multiplies and axis not in folded and axis != first:
         yield the_grid(program), f"{axis}, whose extent only the launch knows, is not the first axis of the grid"
+
+
+def _apart_for_no_map(program: tile.ProgramOp, tensor: TensorType, name: str) -> Iterator[str]:
+    """In words, strides of an array that no tensor map has at some extent."""
+    for stride in tensor.stride_sizes:
+        bytes_apart = computed("*", stride, tensor.element_kind.bytes)
+        if not isinstance(stride, int) and divisor(bytes_apart, program.run_time) % _MAP_BYTES:
+            yield f"parts of {name} are {bytes_apart} bytes apart, at some extents no multiple of {_MAP_BYTES}"
 
 
 def _is_stored(argument: SSAValue) -> bool:
@@ -102,19 +111,27 @@ def _is_stored(argument: SSAValue) -> bool:
 
 
 def refuse_run_time_strides(program: tile.ProgramOp, d: CascadeDecisions) -> None:
-    """Raise TilewrightError where threads read an array whose strides, or the length of whose rows, only the launch
-    knows."""
+    """Raise TilewrightError where threads reach an array of which strides of rows or columns, or how long its rows are,
+    only the launch knows; and where an array that tensor maps reach lies at some extent as in none."""
     mapped = {slot.load for slot in d.slots if not slot.piece_bytes}
-    for load in loads(program):
-        tensor = tensor_type(read_tensor(load.tensor))
-        sized = any(not isinstance(each, int) for each in tensor.stride_sizes)
-        if not sized and not any(axis in program.run_time for axis in _along_rows(tensor)):
+    for op in (*loads(program), *stores(program)):
+        tensor = tensor_type(read_tensor(op.tensor))
+        name = parameter_name(program, read_tensor(op.tensor))
+        if isinstance(op, tile.LoadOp):
+            by_map = load_number(program, first_alike(program, op)) in mapped
+        else:
+            by_map = d.boxed(name) is not None
+        if by_map:
+            for words in _apart_for_no_map(program, tensor, name):
+                refuse_at(op, words, "promise a multiple of the extent that makes it one")
             continue
-        if load_number(program, first_alike(program, load)) not in mapped:
-            name = parameter_name(program, read_tensor(load.tensor))
+        along = dict(zip(tensor.axis_names, tensor.stride_sizes, strict=True))
+        sized = any(not isinstance(along[axis], int) for axis in along if base_axis(axis) not in d.batch)
+        if sized or any(axis in program.run_time for axis in _along_rows(tensor) if axis != d.row):
             refuse_at(
-                load,
-                f"threads read {name}, and how far apart its parts are only the launch knows",
+                op,
+                f"threads {'read' if isinstance(op, tile.LoadOp) else 'store'} {name}, and how far apart its parts are "
+                "only the launch knows",
                 f"give the strides of {name}, as those of an array with room for the largest extent"
                 if sized and tensor.axis_names[-1] not in program.run_time
                 else SUPPORTED,
@@ -153,8 +170,12 @@ def refuse_empty_launches(program: tile.ProgramOp) -> None:
 def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:
     """Raise TilewrightError where a walk has a run-time axis that neither its rows lie along nor it goes along itself.
     summed: whether it only sums, whose columns may be cut into tiles as well."""
+    beside = [axis for axis in program.run_time if axis != axes.streamed]
+    if len(beside) > 1 and not (axes.batch and axes.batch[0] in beside):
+        words = " and ".join(beside)
+        refuse_at(program, f"extents of {words} are both to be known at run time", SUPPORTED)
     for axis in program.run_time:
-        if axis not in (axes.row, axes.streamed) and not (summed and axis == axes.column):
+        if axis not in (axes.row, axes.streamed, *axes.batch) and not (summed and axis == axes.column):
             message = f"{axis}, whose extent only the launch knows, is not that of this walk's rows"
             refuse_at(program, message, SUPPORTED)
 

@@ -238,13 +238,13 @@ def _check_extents(op: ac.KernelOp, operations: Operations, facts: Target, findi
 
 def _check_tile_orders(op: ac.KernelOp, operations: Operations, findings: Findings) -> None:
     """All roles must go through the tiles in one order, or they would disagree about which tile a slot belongs to."""
-    orders: dict[str, tuple[tuple[Size, ...], tuple[int, ...], str]] = {}
+    orders: dict[str, tuple[tuple[Size, ...], tuple[Size, ...], str]] = {}
     ranges, alone = operations.of(ac.RangeOp), prod(integers(op.cluster)) == 1
     for tiles in operations.of(ac.TilesOp, ac.TurnTilesOp):
         order = (size_of(tiles.tiles_m), size_of(tiles.tiles_n), tiles.raster_group.data, tiles.matrices)
-        (least_m, most_m), (least_n, most_n) = (bounds(size, ranges_at(tiles)) for size in order[:2])
-        most = most_m * most_n * tiles.matrices
-        if min(least_m, least_n, tiles.raster_group.data, tiles.matrices, *tiles.batches) < 1:
+        sides = [bounds(size, ranges_at(tiles)) for size in (*order[:2], *tiles.batches)]
+        most = prod(side[1] for side in sides)
+        if min(tiles.raster_group.data, *(side[0] for side in sides)) < 1:
             findings.doubt(
                 f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]} in {order[3]} matrices", tiles
             )
@@ -252,7 +252,11 @@ def _check_tile_orders(op: ac.KernelOp, operations: Operations, findings: Findin
             findings.doubt(f"{most} tiles, more than are counted in 32 bits", tiles)
         together = tiles.matrices_together if isinstance(tiles, ac.TilesOp) else None
         if together is not None:
-            if not (1 <= together <= tiles.matrices and ranges and alone) or tiles.first:
+            # Of tiles that only the launch counts, all groups of matrices are whole.
+            known = all(isinstance(size, int) for size in (*order[:2], *tiles.batches))
+            some = 1 <= together <= prod(side[0] for side in sides[2:])
+            whole = known or is_multiple(tiles.matrices, together)
+            if not (some and whole and ranges and alone) or tiles.first:
                 findings.doubt(f"tiles of {together} of {tiles.matrices} matrices together", tiles)
             elif most + 2 * prod(most_each(op.grid, op)) > 1 << 32:
                 findings.doubt("tiles together on so many CTAs that a number passes what 32 bits hold", tiles)

@@ -90,12 +90,30 @@ def least_each(attribute: ArrayAttr[AnySize], op: Operation) -> tuple[int, ...]:
     return tuple(bounds(size, ranges)[0] for size in sizes_of(attribute))
 
 
+def most_places(loop: ac.TilesOp | ac.TurnTilesOp) -> tuple[int, ...]:
+    """The most places along each axis of a batch that a loop over tiles goes through."""
+    return () if loop.batch is None else most_each(loop.batch, loop)
+
+
 def reaches_no_further(size: Size, than: Size, op: Operation) -> bool:
     """Whether a size is at most another at every extent, as far as their forms and bounds show."""
-    if size == than:
+    (one, axes), (other, same) = _monomial(size), _monomial(than)
+    if size == than or (axes == same and 0 <= one <= other):
         return True
     ranges = ranges_at(op)
     return bounds(size, ranges)[1] <= bounds(than, ranges)[0]
+
+
+def _monomial(size: Size) -> tuple[int, tuple[str, ...]]:
+    """A number times extents of axes, as which a size is written; what is written otherwise is one by itself."""
+    match size:
+        case int():
+            return size, ()
+        case Computed("*", left, right):
+            (one, axes), (other, further) = _monomial(left), _monomial(right)
+            return one * other, tuple(sorted((*axes, *further)))
+        case _:
+            return 1, (str(size),)
 
 
 def check_counts(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
+from tilewright.base.size import Size
 from tilewright.contract.typestate.places.footprint import Ranges
 from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.program import Ring, Role
@@ -116,7 +117,7 @@ class StorePlace:
     origin: tuple[Index, ...]
     extents: tuple[int, ...]
     loops: tuple[str, ...]
-    strides_bytes: tuple[int, ...] = ()
+    strides_bytes: tuple[Size, ...] = ()
     row_end: Index | None = None
     section: str = ""
 

@@ -19,23 +19,25 @@ Checked by: tests/contract/typestate/test_tile_ranges.py and test_ring_programs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
+from tilewright.base.size import bounds, value_of
 from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel, integers
-from tilewright.contract.typestate.run_time_sizes import most_each, most_of
+from tilewright.contract.typestate.run_time_sizes import most_of, ranges_at
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import Index
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.sizes import size_of, sizes_of
 from tilewright.ir.tile.order import TileOrder, matrix_of, place_in_order
 
 _INDEX_END = 1 << 31
@@ -49,7 +51,7 @@ def range_step(walk: RoleWalk, op: Operation) -> bool:
         return False
     walk.indices(op, [op.row])
     atom = walk.name_of(op)
-    walk.summary.trips[atom] = op.most.data
+    walk.summary.trips[atom] = most_of(op.most, op)
     walk.give(op, op.result, Index(((atom, 1),)))
     return True
 
@@ -90,18 +92,17 @@ def _check_range(kernel: Kernel, op: ac.RangeOp, findings: Findings) -> None:
     if not isinstance(loop, ac.TilesOp) or op.row is not loop.body.block.args[0] or loop.first:
         findings.doubt("takes a part of something else than the row of a tile", op)
         return
-    if any(len(line) != _LINE or line[-1] < 1 for line in lines) or not 1 <= op.most.data < _INDEX_END:
-        findings.doubt(f"a part of {op.most.data} iterations between lines {lines}", op)
+    least, most = bounds(size_of(op.most), ranges_at(op))
+    if any(len(line) != _LINE or line[-1] < 1 for line in lines) or not 1 <= least <= most < _INDEX_END:
+        findings.doubt(f"a part of {least} to {most} iterations between lines {lines}", op)
         return
-    rows, columns = loop.tiles_m, loop.tiles_n
-    if not isinstance(rows, IntAttr) or not isinstance(columns, IntAttr):
-        findings.doubt("parts of a walk by tiles of which only the launch knows how many there are", op)
-        return
-    last = rows.data - 1
+    rows = most_of(loop.tiles_m, op)
+    last = rows - 1
     values = [value for scale, offset, divisor in lines for value in (scale, offset, scale * last + offset, divisor)]
     if max(map(abs, values)) >= _INDEX_END:
         findings.doubt("a line that passes what 32 bits hold", op)
-    longest = max(op.part(row)[1] for row in range(rows.data))
+    # Of fewer tiles of rows none has more, and of fewer iterations in all no part is longer.
+    longest = max(op.part(row, most)[1] for row in range(rows))
     if kernel.symbols.get(symbol, 0) < longest:
         findings.doubt(f"a tile has {longest} iterations, and {symbol} is {kernel.symbols.get(symbol, 0)}", op)
     if kernel.minima.get(symbol, 1) > 1:
@@ -153,21 +154,23 @@ def _in_one_tile(role: RoleSummary, symbol: str, findings: Findings) -> RoleSumm
     return replace(role, events=events, loops=loops, totals=totals)
 
 
-def range_claim(kernel: Kernel) -> RangeClaim | None:
-    """How long each CTA's tiles are, where they differ."""
+def range_claim(kernel: Kernel, extents: Mapping[str, int]) -> RangeClaim | None:
+    """How long each CTA's tiles are, where they differ. extents: of run-time axes, the largest of those not given."""
     ranges = kernel.operations.of(ac.RangeOp)
     if not ranges:
         return None
     op = ranges[0]
     loop = op.parent_op()
     assert isinstance(loop, ac.TilesOp)
-    tiles = most_of(loop.tiles_m, op), most_of(loop.tiles_n, op)  # numbers, which `_check_range` has seen to
+    at = {axis: values.most for axis, values in ranges_at(op).items()} | dict(extents)
+    tiles = value_of(size_of(loop.tiles_m), at), value_of(size_of(loop.tiles_n), at)
     order = cast("TileOrder", "grouped" if loop.order is None else loop.order.data)  # one that `program` has checked
-    lengths = [op.part(row)[1] for row in range(tiles[0])]
+    lengths = [op.part(row, value_of(size_of(op.most), at))[1] for row in range(tiles[0])]
     of_matrix = [
         lengths[place_in_order(number, *tiles, loop.raster_group.data, order)[0]] for number in range(prod(tiles))
     ]
-    together, ctas = loop.matrices_together, prod(most_each(kernel.op.grid, kernel.op))
-    numbers, matrices = range(prod(tiles) * loop.matrices), loop.matrices
+    together, ctas = loop.matrices_together, prod(value_of(each, at) for each in sizes_of(kernel.op.grid))
+    matrices = value_of(loop.matrices, at)
+    numbers = range(prod(tiles) * matrices)
     by_number = tuple(of_matrix[matrix_of(number, prod(tiles), together, matrices)[1]] for number in numbers)
     return RangeClaim(op.symbol.data, loop.symbol.data, by_number, ctas, together)

@@ -24,7 +24,9 @@ by the second proof of the emitted text, which shares none of this code.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -77,6 +79,10 @@ ASSUMPTIONS = (
 """What the proof takes for granted; the second proof, of the emitted text, does not."""
 
 
+_LARGEST: Mapping[str, int] = MappingProxyType({})
+"""Extents of no run-time axis: each has its largest."""
+
+
 def verify(module: ModuleOp, facts: Target, source: Places | None = None) -> Verdict:
     """The verdict on every kernel of `module`, for a target with these facts.
 
@@ -85,13 +91,16 @@ def verify(module: ModuleOp, facts: Target, source: Places | None = None) -> Ver
     return judge(module, facts, source)[0]
 
 
-def protocol_claims(module: ModuleOp, facts: Target, *, boundaries: bool = True) -> tuple[ProtocolClaims, ...]:
+def protocol_claims(
+    module: ModuleOp, facts: Target, *, boundaries: bool = True, extents: Mapping[str, int] = _LARGEST
+) -> tuple[ProtocolClaims, ...]:
     """What each kernel of a proven module promises. boundaries: run its roles at boundary counts as well, which need
-    not be done again for a module that differs in extents alone from one that was proved.
+    not be done again for a module that differs in extents alone from one that was proved; extents: of run-time axes, at
+    which it is said how long tiles are that differ, the largest of those not given.
 
     Raises TilewrightError, with the findings, if the module is not proven.
     """
-    verdict, claims = judge(module, facts, boundaries=boundaries)
+    verdict, claims = judge(module, facts, boundaries=boundaries, extents=extents)
     match verdict:
         case Proven():
             return claims
@@ -105,7 +114,12 @@ def protocol_claims(module: ModuleOp, facts: Target, *, boundaries: bool = True)
 
 
 def judge(
-    module: ModuleOp, facts: Target, source: Places | None = None, *, boundaries: bool = True
+    module: ModuleOp,
+    facts: Target,
+    source: Places | None = None,
+    *,
+    boundaries: bool = True,
+    extents: Mapping[str, int] = _LARGEST,
 ) -> tuple[Verdict, tuple[ProtocolClaims, ...]]:
     """Both of the above: the verdict, and what each kernel promises, where it is proven."""
     findings = Findings(source or ordinal_places(module))
@@ -114,7 +128,7 @@ def judge(
         return Unknown(tuple(findings.doubts)), ()
     for op in module.body.block.ops:
         if isinstance(op, ac.KernelOp):
-            found = _judge_kernel(op, facts, findings, boundaries=boundaries)
+            found = _judge_kernel(op, facts, findings, extents, boundaries=boundaries)
             claims += [] if found is None else [found]
         else:
             findings.doubt("is not understood in a module", op)
@@ -153,7 +167,9 @@ _STEPS = (
 )
 
 
-def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundaries: bool) -> ProtocolClaims | None:
+def _judge_kernel(
+    op: ac.KernelOp, facts: Target, findings: Findings, extents: Mapping[str, int], *, boundaries: bool
+) -> ProtocolClaims | None:
     """What a kernel promises; None, with a finding, of one that is refuted."""
     kernel = read_kernel(op, facts, findings)
     check_resources(kernel, findings)
@@ -180,12 +196,14 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     patterns = check_roles(kernel, summaries, shared, findings)
     if boundaries:
         run_boundary_counts(kernel, findings, large=any(CIRCLE in doubt for doubt in findings.doubts))
-    return None if findings.found else _claims(kernel, summaries, patterns, findings)
+    return None if findings.found else _claims(kernel, summaries, patterns, findings, extents)
 
 
-def _claims(kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns, findings: Findings) -> ProtocolClaims:
+def _claims(
+    kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns, findings: Findings, extents: Mapping[str, int]
+) -> ProtocolClaims:
     claims = _claims_of_equal_tiles(kernel, summaries, patterns)
-    ranged = None if findings.found or findings.doubts else range_claim(kernel)
+    ranged = None if findings.found or findings.doubts else range_claim(kernel, extents)
     if ranged is None:
         return claims
     counts = [*(ring.fills for ring in claims.rings), *(store.stores for store in claims.stores)]

@@ -175,7 +175,9 @@ def _judge_instance(
     plan = plan_at(launch_plan(lowered), at)
     # The program's own proof has run its roles at boundary counts, and the instance's are the same but for extents.
     facts = facts_of(target)
-    claims = {entry: protocol_claims(module, facts, boundaries=False)[0] for entry, module in modules.items()}
+    claims = {
+        entry: protocol_claims(module, facts, boundaries=False, extents=at)[0] for entry, module in modules.items()
+    }
     claims = at_these_sizes(instance, claims)
     limits = limits_of(instance)
     whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)

@@ -228,10 +228,15 @@ def cascade_decisions(
         )
         for each in d.stores
     )
-    walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
+    walked = d.walked
+    if not program.run_time.keys() & {d.row, d.streamed}:
+        # Else the text is run as it is, at extents that show what tiles of all lengths do.
+        walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices * d.split
     # Of several matrices not all are taken together, so that a group of fewer comes last.
     together = min(d.together, max(1, matrices - 1))
+    if program.run_time and d.together:
+        together = math.gcd(d.together, *(program.extents[axis] for axis in d.batch if axis not in program.run_time))
     # Of run-time tiles the launch says how many CTAs there are, of groups memory how many tiles.
     most = min((CTAS_OF_TEAMS if d.teams > 1 else ctas) * d.cluster_ctas, d.ctas)
     ctas, cut = most if program.run_time or grouping else min(most, tiles), d.cut

@@ -70,4 +70,4 @@ def is_of_tiles(size: Size, axis: str, tile_size: int) -> bool:
         case Computed(_, left, right):
             return is_of_tiles(left, axis, tile_size) and is_of_tiles(right, axis, tile_size)
         case Extent(name):
-            return name != axis
+            return name != axis or tile_size == 1

@@ -9,7 +9,9 @@ of the program's grid of tiles once.
 
 Of a program with a run-time axis all this is asked for each number of tiles that its range has: the text is one, and
 only the numbers differ that the launch passes (`base.size`). So that is shown of every extent, and that the launch
-passes as many tiles and clusters as there are, and of an axis that is walked as many iterations.
+passes as many tiles and clusters as there are, and of an axis that is walked as many iterations. Of the outermost axis
+of a batch it is asked at the most places alone: nothing is taken as known there that depends on how many there are, and
+tiles lie in the order of these places, so that those of fewer places are the first ones.
 
 Not handled (nothing is asked then): coordinates that count from anything but one counter, constants and specials, or by
 operations that are no integer arithmetic; what is not followed of the address of a plain store, so that the rest may
@@ -23,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product as product_of
 from typing import TypeAlias
 
 import numpy as np
@@ -30,7 +33,6 @@ from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Launch, LaunchPlan, PointerParam, ScalarParam, TensorMapParam
-from tilewright.base.run_time import plan_at
 from tilewright.base.size import Computed, Extent, Range, Size, axes_of, computed, product, value_of
 from tilewright.base.span import Span
 from tilewright.contract.rules.text_codes import TILES_MISPLACED
@@ -52,11 +54,13 @@ from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grid_axes, parameter_name
 from tilewright.ir.tile.types import tensor_type
-from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, WALKED, count_name, extent_name
+from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, WALKED, count_name, extent_name, stride_name
 
 Words: TypeAlias = "NDArray[np.uint64]"
 _MOST_TILES = 1 << 17
 """More are not looked at: they would take longer than the rest of the proof."""
+_MOST_TOGETHER = 1 << 17
+"""Of the numbers of tiles along several run-time axes, so many are put together: it takes a second."""
 _MOST_AT_RUN_TIME = 1 << 25
 """So many places are worked out, of all numbers of tiles of a range together, in some seconds."""
 _WORD = np.uint64(0xFFFF_FFFF)
@@ -309,18 +313,37 @@ def misplaced_at_run_time(
     }
     if unlike := _other_maps(program, launch, sizes.params):
         return _misread(unlike)
+    counted = _Counted(passed, sizes.grid, math.prod(launch.cluster))
+    several = [axis for axis in steps if axis in program.run_time]
+    # The tiles of fewer places along a batch's outermost axis are the first of all that there may be.
+    outer = next((axis for axis in several if steps[axis] == 1), "")
+    if several == [outer]:
+        found = _misplaced_along(kernel, program, counted, launch, arrays, steps, outer, outer)
+        if isinstance(found, str):
+            outer = ""  # where tiles lie depends on how many places there are: each number is asked for
+        elif found:
+            return found
     for axis in program.run_time:
         named = passed.get(f"size_{extent_name(Extent(axis))}", Extent(axis))
         if named != Extent(axis):
             return _misread(f"a launch passes {named} as the extent of {axis}")
+    for stride in {each for argument in program.body.block.args for each in tensor_type(argument).stride_sizes}:
+        named = passed.get(f"size_{stride_name(stride)}", stride)
+        if named != stride:
+            return _misread(f"a launch passes {named} as a stride, which is {stride}")
+    for axis in program.run_time:
         size = tile_extent(program, axis)
+        if axis == outer:
+            continue
         found = (
-            _misplaced_along(kernel, program, plan, launch, arrays, steps, axis, passed)
+            _misplaced_along(kernel, program, counted, launch, arrays, steps, axis, outer)
             if axis in steps
             else _miscounted_walk(passed.get(f"size_{count_name(WALKED)}"), axis, program.run_time[axis], size)
         )
         if found:
             return found
+    if outer and (found := _miscounted_together(program, counted, steps, several)):
+        return found
     if not steps.keys() & program.run_time.keys():
         counts = {name: -(-program.extents[name] // step) for name, step in steps.items()}
         if 1 < math.prod(counts.values()) <= _MOST_TILES:
@@ -349,29 +372,49 @@ def _other_maps(program: tile.ProgramOp, launch: Launch, sizes: Sequence[tuple[S
 
 
 def _misplaced_along(
-    kernel: Kernel, program: tile.ProgramOp, plan: LaunchPlan, launch: Launch, arrays: Mapping[str, ArrayAxes],
-    steps: Mapping[str, int], axis: str, passed: Mapping[str, Size],
+    kernel: Kernel, program: tile.ProgramOp, counted: _Counted, launch: Launch, arrays: Mapping[str, ArrayAxes],
+    steps: Mapping[str, int], axis: str, outer: str,
 ) -> tuple[Diagnostic, ...] | str:  # fmt: skip
-    """For every number of tiles along an axis of the grid. passed: by the launch, by parameter."""
+    """For every number of tiles along an axis of the grid. outer: an axis, fewer places of which are shown to be the
+    first ones; "" where there is none. If that is the axis itself, its most places stand for all."""
     size, values = tile_extent(program, axis), program.run_time[axis]
     fixed = {name: -(-program.extents[name] // step) for name, step in steps.items() if name != axis}
-    largest = _largest_extents(values, size)
+    largest = {values.most: values.most} if axis == outer else _largest_extents(values, size)
     many = sum(-(-number * size // steps[axis]) for number in largest) * math.prod(fixed.values())
     if many > _MOST_AT_RUN_TIME:
         return f"{axis} may have {values}, for which {many} places of tiles would have to be worked out"
-    others = {name: each.most for name, each in program.run_time.items()}
     for extent in largest.values():
-        extents = {**others, axis: extent}
+        extents = {**_most(program), axis: extent}
         scalars = {
-            name: value_of(one, extents) if axes_of(one) <= {axis} and is_of_tiles(one, axis, size) else None
-            for name, one in passed.items()
+            name: value_of(one, extents) if axes_of(one) <= {axis} - {outer} and is_of_tiles(one, axis, size) else None
+            for name, one in counted.passed.items()
         }
         counts = {name: fixed[name] if name in fixed else -(-extent // step) for name, step in steps.items()}
-        found = _misplaced(kernel, program, launch, arrays, steps, counts, scalars)
-        found = found or _miscounted(kernel, plan, launch.entry, extents, math.prod(counts.values()))
+        found = _misplaced(kernel, program, launch, arrays, steps, counts, scalars, outer)
+        found = found or counted.misread(extents, math.prod(counts.values()))
         if found:
             return found
     return ()
+
+
+def _miscounted_together(
+    program: tile.ProgramOp, counted: _Counted, steps: Mapping[str, int], several: Sequence[str]
+) -> tuple[Diagnostic, ...] | str:
+    """Does a launch pass as many tiles as there are, for all numbers of tiles that several axes have together?"""
+    listed = [_largest_extents(program.run_time[axis], tile_extent(program, axis)).values() for axis in several]
+    if math.prod(map(len, listed)) > _MOST_TOGETHER:
+        return f"how many tiles there are for all of {' and '.join(several)} would take long to count"
+    for extents in product_of(*listed):
+        at = dict(zip(several, extents, strict=True))
+        tiles = math.prod(-(-at.get(axis, program.extents[axis]) // step) for axis, step in steps.items())
+        if found := counted.misread({**_most(program), **at}, tiles):
+            return found
+    return ()
+
+
+def _most(program: tile.ProgramOp) -> dict[str, int]:
+    """The largest extent of each run-time axis."""
+    return {axis: values.most for axis, values in program.run_time.items()}
 
 
 def _largest_extents(values: Range, size: int) -> dict[int, int]:
@@ -392,19 +435,24 @@ def _miscounted_walk(passed: Size | None, axis: str, values: Range, size: int) -
     return ()
 
 
-def _miscounted(
-    kernel: Kernel, plan: LaunchPlan, entry: str, extents: Mapping[str, int], tiles: int
-) -> tuple[Diagnostic, ...]:
-    """Does a launch at these extents pass as many tiles as there are, and as many clusters as its grid has? That the
-    text counts tiles by the one and steps by the other is shown by its runs at small sizes."""
-    (launch,) = [each for each in plan_at(plan, extents).launches if each.entry == entry]
-    clusters = math.prod(launch.grid) // math.prod(launch.cluster)
-    for parameter, param in zip(kernel.parameters, launch.params, strict=True):
-        right = {f"size_{TILES}": tiles, f"size_{CLUSTERS}": clusters}.get(parameter.name)
-        if isinstance(param, ScalarParam) and right is not None and param.value != right:
-            at = ", ".join(f"{axis} = {extent}" for axis, extent in extents.items())
-            return _misread(f"a launch at {at} passes {param.value} as {parameter.name}, which is {right}")
-    return ()
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a launch passes, by parameter; its grid, and CTAs of a cluster."""
+
+    passed: Mapping[str, Size]
+    grid: Sequence[Size]
+    cluster_ctas: int
+
+    def misread(self, extents: Mapping[str, int], tiles: int) -> tuple[Diagnostic, ...]:
+        """Does a launch at these extents pass as many tiles as there are, and as many clusters as its grid has? That
+        the text counts tiles by the one and steps by the other is shown by its runs at small sizes."""
+        clusters = math.prod(value_of(each, extents) for each in self.grid) // self.cluster_ctas
+        for name, right in ((f"size_{TILES}", tiles), (f"size_{CLUSTERS}", clusters)):
+            given = value_of(self.passed.get(name, right), extents)
+            if given != right:
+                at = ", ".join(f"{axis} = {extent}" for axis, extent in extents.items())
+                return _misread(f"a launch at {at} passes {given} as {name}, which is {right}")
+        return ()
 
 
 def _misread(message: str) -> tuple[Diagnostic, ...]:
@@ -431,7 +479,7 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
     """How far apart clusters' tiles are along each axis of the grid; None where that is not asked."""
     d = decisions_of(program.attributes["decisions"])
     match d:
-        case CascadeDecisions() if not d.together and not d.grouping and d.teams == 1:
+        case CascadeDecisions() if not (d.together and not program.run_time) and not d.grouping and d.teams == 1:
             across = {d.column: d.column_step * d.cluster[1]} if d.column else {}
             return {d.row: d.row_step * d.cluster[0], **across, **dict.fromkeys(d.batch, 1)}
         case _:
@@ -440,10 +488,10 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
 
 def _misplaced(
     kernel: Kernel, program: tile.ProgramOp, launch: Launch, arrays: Mapping[str, ArrayAxes], steps: Mapping[str, int],
-    counts: Mapping[str, int], scalars: Mapping[str, int | None],
+    counts: Mapping[str, int], scalars: Mapping[str, int | None], outer: str = "",
 ) -> tuple[Diagnostic, ...] | str:  # fmt: skip
-    """Of so many tiles along each axis. scalars: what the launch passes then. A text, which part of a place is not
-    followed."""
+    """Of so many tiles along each axis. scalars: what the launch passes then; outer: an axis along which tiles must lie
+    in order, if there is one. A text, which part of a place is not followed."""
     tiles = math.prod(counts.values())
     if tiles == 1:
         return ()
@@ -474,6 +522,8 @@ def _misplaced(
                 )
     if missing := [axis for axis in steps if axis not in reference and counts[axis] > 1]:
         return f"where tiles lie along {', '.join(missing)} is not followed"
+    if outer in reference and bool(np.any(np.diff(reference[outer]) < 0)):
+        return f"tiles of fewer places along {outer} are not the first ones"
     known = {axis: step for axis, step in steps.items() if axis in reference}
     return _met_once(reference, known, {axis: counts[axis] for axis in known}, found[0].span)
 

@@ -6,7 +6,6 @@ tests/contract/typestate/steps/test_group_tiles.py and test_turn_steps.py.
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
@@ -23,10 +22,11 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator
 
+from tilewright.base.size import Size, product
 from tilewright.ir.ac.format import AcOperation
 from tilewright.ir.ac.types import GlobalType, IndexType, RingType
 from tilewright.ir.cascade import Line, walked_part
-from tilewright.ir.sizes import AnySize
+from tilewright.ir.sizes import AnySize, sizes_of
 
 TILE_INDICES = 2
 """Region arguments of `ac.tiles` before the matrix's, if there is one, and the carried ones."""
@@ -44,20 +44,20 @@ class _OrderedTiles(AcOperation):
     raster_group = prop_def(IntAttr)
     order = opt_prop_def(StringAttr)
     first_tile = opt_prop_def(IntAttr)
-    batch = opt_prop_def(ArrayAttr[IntAttr])
+    batch = opt_prop_def(ArrayAttr[AnySize])
 
     @property
     def first(self) -> int:
         return 0 if self.first_tile is None else self.first_tile.data
 
     @property
-    def batches(self) -> tuple[int, ...]:
+    def batches(self) -> tuple[Size, ...]:
         """Extents of the batch's axes, the outermost first."""
-        return () if self.batch is None else tuple(extent.data for extent in self.batch)
+        return () if self.batch is None else sizes_of(self.batch)
 
     @property
-    def matrices(self) -> int:
-        return math.prod(self.batches)
+    def matrices(self) -> Size:
+        return product(self.batches)
 
     @property
     def indices(self) -> int:
@@ -210,16 +210,16 @@ class RangeOp(AcOperation):
     name = "ac.range"
     LEAD: ClassVar[tuple[str, ...]] = ("over symbol",)
     symbol = prop_def(StringAttr)
-    most = prop_def(IntAttr)
+    most = prop_def(AnySize)
     begin = prop_def(ArrayAttr[IntAttr])
     end = prop_def(ArrayAttr[IntAttr])
     row = operand_def(IndexType)
     result = result_def(IndexType)
 
-    def part(self, row: int) -> tuple[int, int]:
-        """The first iteration, and how many there are, in a tile of this row."""
+    def part(self, row: int, most: int) -> tuple[int, int]:
+        """The first iteration, and how many there are, in a tile of this row. most: the number that `most` is."""
         begin, end = (Line(*(each.data for each in line)) for line in (self.begin, self.end))
-        return walked_part(begin, end, self.most.data, row)
+        return walked_part(begin, end, most, row)
 
 
 @irdl_op_definition

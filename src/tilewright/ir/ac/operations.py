@@ -189,7 +189,7 @@ class GlobalOp(AcOperation):
     sym_name = prop_def(StringAttr)
     buffer = prop_def(StringAttr)
     shape = prop_def(ArrayAttr[AnySize])
-    strides = prop_def(ArrayAttr[IntAttr])
+    strides = prop_def(ArrayAttr[AnySize])
     result = result_def(GlobalType)
 
 

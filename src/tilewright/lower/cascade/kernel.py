@@ -91,7 +91,7 @@ from tilewright.lower.distribution.stream_product import (
 from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last, team_workspaces
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
 from tilewright.lower.prefetch import SliceBoxes, ask_ahead
-from tilewright.lower.program import Counts, map_dims, shape_of
+from tilewright.lower.program import Counts, map_dims, map_strides, shape_of
 from tilewright.lower.ptx.run_time import WALKED
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
 from tilewright.lower.staged_store import bulk_wait, declare_staging, further_maps
@@ -122,7 +122,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     module, build = new_kernel(
         program.sym_name.data, symbols, (ctas, d.cluster[1], d.split), (*d.cluster, d.split),
         _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers, program.run_time,
-        {WALKED: walk_count(program, d)},
+        {} if d.walked else {WALKED: walk_count(program, d)},
     )  # fmt: skip
     rings = declare_rings(build, program, d)
     rooms = declare_rooms(build, d, rings)
@@ -218,19 +218,22 @@ def _declare_arrays(
     copied = {ring.decision.buffer: ring.source for ring in rings.values() if ring.decision.piece_bytes}
     arrays: dict[str, SSAValue] = {}
     for each in d.stores:
-        dims = map_dims(program, each.map, _box_axes(program, each, d))
-        arrays[each.parameter] = tensor_map(build, each.parameter, each.parameter, each.map, dims)
+        along = _box_axes(program, each, d)
+        dims, apart = map_dims(program, each.map, along), map_strides(program, each.map, each.parameter, along)
+        arrays[each.parameter] = tensor_map(build, each.parameter, each.parameter, each.map, dims, apart)
         for kept, name, further in further_maps(program, each):
-            arrays[kept] = tensor_map(build, name, each.parameter, further, dims)
+            arrays[kept] = tensor_map(build, name, each.parameter, further, dims, apart)
     for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
         axes, shape = tile.tensor_type(argument).axis_names, shape_of(program, buffer.name)
+        apart = tile.tensor_type(argument).stride_sizes
         for grouping in d.grouping if is_in_line(axes, d) else ():
             buffer = in_line(buffer, grouping.pitch)
-            axes, shape = own_axes(axes, d), buffer.shape
+            axes, shape, apart = own_axes(axes, d), buffer.shape, buffer.strides
         if buffer.role == "output":
-            buffer, shape = _turned(buffer, shape, axes, d)
+            order = [axes.index(axis) for axis in rows_first(axes, d)]
+            shape, apart = (tuple(sizes[at] for at in order) for sizes in (shape, apart))
         if (buffer.role == "output" and d.boxed(buffer.name) is None) or buffer.name in plain:
-            arrays[buffer.name] = copied.get(buffer.name) or global_array(build, buffer, shape)
+            arrays[buffer.name] = copied.get(buffer.name) or global_array(build, buffer, shape, apart)
     return arrays
 
 
@@ -240,17 +243,6 @@ def _box_axes(program: tile.ProgramOp, store: StoreDecision, d: CascadeDecisions
     axes = next(tile.tensor_type(each).axis_names for name, each in arguments if name.data == store.parameter)
     column = next(axis for axis in axes if axis in (d.column, *d.further, d.streamed))
     return [d.row, column] if store.turned else [column, d.row, *(axis for axis in reversed(axes) if axis in d.batch)]
-
-
-def _turned(
-    buffer: Buffer, shape: Sequence[Size], axes: Sequence[str], d: CascadeDecisions
-) -> tuple[Buffer, tuple[Size, ...]]:
-    """A result's array, and its extents, with dimensions in the order of `rows_first`."""
-    order = [axes.index(axis) for axis in rows_first(axes, d)]
-    turned = replace(
-        buffer, shape=tuple(buffer.shape[at] for at in order), strides=tuple(buffer.strides[at] for at in order)
-    )
-    return turned, tuple(shape[at] for at in order)
 
 
 def limits_of(d: CascadeDecisions, arrays: dict[str, SSAValue]) -> SSAValue | None:

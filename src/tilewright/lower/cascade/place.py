@@ -5,7 +5,6 @@ Checked by: tests/lower/cascade.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +15,7 @@ from tilewright.base.size import Size, ceil_div, number_of, product, settled
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision
 from tilewright.ir.group_rows import stands_in_line
-from tilewright.ir.sizes import size_attr
+from tilewright.ir.sizes import size_array, size_attr
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
@@ -81,8 +80,13 @@ def cluster_counts(program: tile.ProgramOp, d: CascadeDecisions) -> Counts:
     return (
         clusters(d.row, d.row_step, d.cluster[0]),
         clusters(d.column, d.column_step, d.cluster[1]) if d.column else 1,
-        d.teams * math.prod(program.extents[axis] for axis in d.batch),
+        product((d.teams, *_places(program, d))),
     )
+
+
+def _places(program: tile.ProgramOp, d: CascadeDecisions) -> list[Size]:
+    """How many there are along each of the batch's axes."""
+    return [settled(program.sizes[axis], program.run_time) for axis in d.batch]
 
 
 def tiles_walked(program: tile.ProgramOp, d: CascadeDecisions) -> int:
@@ -112,7 +116,7 @@ def open_tiles(
     if d.grouping:
         return _open_group_tiles(build, program, d, number_of(tiles_n), limits, carried, turns)
     assert d.teams == 1 or not d.batch, "teams go through the tiles of one matrix"
-    rounds = [d.teams] if d.teams > 1 else [program.extents[axis] for axis in d.batch]
+    rounds = [d.teams] if d.teams > 1 else _places(program, d)
     indices = ac.TILE_INDICES + len(rounds)
     order = order_properties(d)
     if section.part:
@@ -123,11 +127,10 @@ def open_tiles(
         return inside, Place(places, first, section, number), list(inner)
     order |= {"first_tile": IntAttr(d.stream.tiles)} if d.stream is not None else {}
     if turns is not None:
-        matrices = [program.extents[axis] for axis in d.batch]
-        inside, block, _ = turn_tiles_loop(build, turns, (tiles_m, tiles_n), matrices, order, carried)
+        inside, block, _ = turn_tiles_loop(build, turns, (tiles_m, tiles_n), rounds, order, carried)
         return inside, _placed(inside, program, d, block), list(block.args[indices:])
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
-    batch: dict[str, Attribute] = {"batch": int_array(rounds)} if rounds else {}
+    batch: dict[str, Attribute] = {"batch": size_array(rounds)} if rounds else {}
     batch |= {"together": IntAttr(d.together)} if d.together else {}
     batch |= {"handed": IntAttr(1)} if d.handed else {}
     op = ac.TilesOp.create(
@@ -212,7 +215,7 @@ def _begin(build: Build, program: tile.ProgramOp, d: CascadeDecisions, row: SSAV
         operands=[row],
         properties={
             "symbol": StringAttr("K"),
-            "most": IntAttr(tiles_walked(program, d)),
+            "most": size_attr(walk_count(program, d)),
             "begin": _line(walked.begin),
             "end": _line(walked.end),
         },

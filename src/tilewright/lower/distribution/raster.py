@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.size import Size, number_of
+from tilewright.base.size import Size, computed, number_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import StreamPart
 from tilewright.ir.tile.order import TILE_ORDERS, TileOrder
@@ -30,6 +30,8 @@ from tilewright.lower.ptx.run_time import (
     BAND_RECIPROCAL,
     LAST_RECIPROCAL,
     NONE_PASSED,
+    OF_GROUP,
+    OF_MATRIX,
     SQUARED,
     TILES_M,
     PassedSizes,
@@ -88,16 +90,28 @@ def raster(
     return text.into("b32", "add.u32", first, m), n
 
 
-def quotient_and_rest(text: Text, number: str, divisor: int) -> tuple[str, str]:
-    """Registers with the quotient of an unsigned register by a number, and what is left."""
-    value, by_value = (text.into("b32", "mov.u32", each) for each in (divisor, number_of(reciprocal(divisor))))
+def quotient_and_rest(
+    text: Text, number: str, divisor: Size, passed: PassedSizes = NONE_PASSED, names: tuple[str, str] = ("", "")
+) -> tuple[str, str]:
+    """Registers with the quotient of an unsigned register by a size, and what is left. names: under which the launch
+    passes the divisor and its reciprocal, where it does."""
+    value, by_value = map(passed.register, (text, text), names, (divisor, reciprocal(divisor)))
     found = _divide(text, number, _Divisor(value, by_value))
     return found.quotient, found.remainder
 
 
-def of_matrices_together(text: Text, tile: str, tiles: int, together: int, matrices: int) -> tuple[str, str]:
+def of_matrices_together(
+    text: Text, tile: str, tiles: Size, together: int, matrices: Size, passed: PassedSizes = NONE_PASSED
+) -> tuple[str, str]:
     """Registers with the matrix of a tile and its number in it (`ir.tile.order.matrix_of`), where the tiles of so many
-    matrices are taken together. tile: the register with its number over all matrices; tiles: of each."""
+    matrices are taken together. tile: the register with its number over all matrices; tiles: of each. Where only the
+    launch knows how many there are, all groups are whole."""
+    if not (isinstance(tiles, int) and isinstance(matrices, int)):
+        number, within = quotient_and_rest(text, tile, computed("*", tiles, together), passed, OF_GROUP)
+        back, matrix = quotient_and_rest(text, within, together)
+        last = text.into("b32", "sub.u32", passed.register(text, OF_MATRIX[0], tiles), 1)
+        first = text.into("b32", "mul.lo.u32", number, text.into("b32", "mov.u32", together))
+        return text.into("b32", "add.u32", first, matrix), text.into("b32", "sub.u32", last, back)
     of_group, by_group, whole, size, by_size, rest, by_rest = (
         text.into("b32", "mov.u32", each) for each in together_quantities(tiles, together, matrices)
     )

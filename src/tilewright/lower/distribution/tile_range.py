@@ -11,19 +11,24 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.sizes import size_of
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.places import IndexPlace
+from tilewright.lower.ptx.run_time import count_name
 
 
 def lower_range(lowering: Lowering, op: ac.RangeOp) -> IndexPlace:
     """The part's first iteration; its length is what loops over the symbol run from here on."""
     text, row = lowering.text, lowering.index(op.row)
-    last = text.into("b32", "mov.u32", op.most.data - 1)
+    name, size = count_name(op.symbol.data), size_of(op.most)
+    last = text.into("b32", "mov.u32", size - 1) if isinstance(size, int) else ""
+    if not isinstance(size, int):
+        last = text.into("b32", "sub.u32", lowering.passed.register(text, name, size), 1)
     first = text.into("b32", "min.u32", _on_line(text, row, op.begin), last)
     least = text.into("b32", "add.u32", first, 1)
     end = text.into("b32", "max.u32", _on_line(text, row, op.end), least)
-    most = text.into("b32", "mov.u32", op.most.data)
+    most = lowering.passed.register(text, name, size)
     end = text.into("b32", "min.u32", end, most)
     lowering.trips[op.symbol.data] = text.into("b32", "sub.u32", end, first)
     return IndexPlace(first)

@@ -23,8 +23,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from tilewright.base.size import Size
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import TurnStreamPartOp
-from tilewright.ir.sizes import size_attr
-from tilewright.ir.tier import int_array
+from tilewright.ir.sizes import size_array, size_attr
 from tilewright.lower.build import INDEX, Build
 from tilewright.lower.distribution.stream_walk import TurnItems
 from tilewright.lower.ptx.lowering import Lowering
@@ -54,7 +53,7 @@ def turn_tiles_loop(
     build: Build,
     turns: SSAValue,
     counts: tuple[Size, Size],
-    matrices: Sequence[int],
+    matrices: Sequence[Size],
     order: Mapping[str, Attribute],
     carried: Sequence[SSAValue],
 ) -> tuple[Build, Block, ac.TurnTilesOp]:
@@ -62,7 +61,7 @@ def turn_tiles_loop(
     places along each axis of a batch; order: the properties of `ac.tiles` that say in which order."""
     indices = ac.TILE_INDICES + len(matrices)
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
-    batch: dict[str, Attribute] = {"batch": int_array(list(matrices))} if matrices else {}
+    batch: dict[str, Attribute] = {"batch": size_array(matrices)} if matrices else {}
     op = ac.TurnTilesOp.create(
         operands=[turns, *carried],
         result_types=[value.type for value in carried],

@@ -83,7 +83,7 @@ def write_declarations(state: Nvgpu, block: Block) -> list[str]:
                 name = text.into("map", f"builtin.unrealized_conversion_cast {argument} : !llvm.ptr to {descriptor}")
                 state.held[op.result] = HeldMap(name, descriptor, box)
             case ac.GlobalOp():
-                shape, strides = fixed_sizes(op.shape), integers(op.strides)
+                shape, strides = fixed_sizes(op.shape), fixed_sizes(op.strides)
                 element = op.result.type
                 assert isinstance(element, ac.GlobalType)
                 span = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))

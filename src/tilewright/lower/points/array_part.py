@@ -15,6 +15,7 @@ from tilewright.lower.build import Build
 from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import GlobalPlace
+from tilewright.lower.ptx.run_time import stride_name
 
 
 def part_at(build: Build, array: SSAValue, dimension: int, index: SSAValue) -> SSAValue:
@@ -34,11 +35,16 @@ def lower_part(lowering: Lowering, op: ac.GlobalPartOp) -> GlobalPlace:
     """The array without the dimension, from the address of its first element on."""
     source, dimension = lowering.place(op.source), op.dimension.data
     assert isinstance(source, GlobalPlace)
-    stride_bytes = source.strides[dimension] * ELEMENT_BYTES[source.element]
-    first = displaced_address(lowering.text, source.register, lowering.index(op.index), stride_bytes)
+    stride, width, index = source.apart[dimension], ELEMENT_BYTES[source.element], lowering.index(op.index)
+    if isinstance(stride, int):
+        first = displaced_address(lowering.text, source.register, index, stride * width)
+    else:
+        passed = lowering.passed.register(lowering.text, stride_name(stride), stride)
+        elements = lowering.text.into("b64", "mul.wide.u32", index, passed)
+        first = lowering.text.into("b64", "mad.lo.s64", elements, width, source.register)
     return replace(
         source,
         register=first,
         shape=source.shape[:dimension] + source.shape[dimension + 1 :],
-        strides=source.strides[:dimension] + source.strides[dimension + 1 :],
+        apart=source.apart[:dimension] + source.apart[dimension + 1 :],
     )

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.base.size import Size, number_of, product
+from tilewright.base.size import Size, computed, number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
 from tilewright.ir.ac.format import is_set
@@ -109,6 +109,7 @@ from tilewright.lower.ptx.run_time import (
     CLUSTERS,
     OF_MATRIX,
     TILES,
+    TWICE_CLUSTERS,
     PassedSizes,
     clusters_launched,
     count_name,
@@ -219,7 +220,7 @@ def _lower_declarations(lowering: Lowering, block: Block, *, waits: bool) -> lis
                     text.into("b64", "cvta.to.global.u64", pointer),
                     element.element.data,
                     tuple(lowering.passed.operand(text, extent_name(size), size) for size in sizes_of(op.shape)),
-                    integers(op.strides),
+                    sizes_of(op.strides),
                     load,
                 )
             case _:
@@ -407,7 +408,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     both = ""
     if op.together is not None and not handed:
         # From CTA c of C to the mirrored place of the next round, 2 C - 1 - 2 c; from there on, 1 + 2 c.
-        both = text.into("b32", "mov.u32", 2 * number_of(clusters_launched(kernel)))
+        both = passed.register(text, TWICE_CLUSTERS, computed("*", clusters_launched(kernel), 2))
         first = text.into("b32", "sub.s32", both, 1)
         step = text.into("b32", "mad.lo.s32", tile, text.into("b32", "mov.s32", -2), first)
     _carry_in(lowering, block, op.indices, tuple(op.carried))
@@ -417,7 +418,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
     of_matrix = tile
     if op.batch is not None or op.together is not None:
-        of_matrix = _place_in_batch(lowering, op, tile, passed.operand(text, OF_MATRIX, product(tiles)))
+        of_matrix = _place_in_batch(lowering, op, tile, product(tiles))
     if op.batch is not None and tiles[1] == 1:
         # Of one column, a number is a row: without so many instructions the first product of a tile begins earlier.
         m, n = of_matrix, text.into("b32", "mov.u32", 0)
@@ -440,22 +441,21 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     _carry_out(lowering, op, op.indices)
 
 
-def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: str, tiles: int | str) -> str:
+def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: str, tiles: Size) -> str:
     """The tile's number in its matrix, of so many tiles, which are known where matrices are taken together; where the
     matrix stands is the loop's further indices."""
     text = lowering.text
     together = op.matrices_together if isinstance(op, ac.TilesOp) else None
     if together is not None:
-        matrix, number = of_matrices_together(text, tile, int(tiles), together, op.matrices)
-    elif isinstance(tiles, int):
-        matrix, number = quotient_and_rest(text, tile, tiles)
+        matrix, number = of_matrices_together(text, tile, tiles, together, op.matrices, lowering.passed)
     else:
-        matrix, number = text.into("b32", "div.u32", tile, tiles), text.into("b32", "rem.u32", tile, tiles)
+        matrix, number = quotient_and_rest(text, tile, tiles, lowering.passed, OF_MATRIX)
     for place in range(len(op.batches) - 1, -1, -1):
         index = matrix
         if place:
-            index = text.into("b32", "rem.u32", matrix, op.batches[place])
-            matrix = text.into("b32", "div.u32", matrix, op.batches[place])
+            extent = lowering.passed.operand(text, extent_name(op.batches[place]), op.batches[place])
+            index = text.into("b32", "rem.u32", matrix, extent)
+            matrix = text.into("b32", "div.u32", matrix, extent)
         lowering.places[op.body.block.args[ac.TILE_INDICES + place]] = IndexPlace(index)
     return number
 
@@ -489,7 +489,7 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", walk.tile, total))
     number = walk.tile
     if op.batch is not None:
-        number = _place_in_batch(lowering, op, walk.tile, number_of(product(tiles)))
+        number = _place_in_batch(lowering, op, walk.tile, product(tiles))
     places = raster(text, number, *tiles, op.raster_group.data, order_of(op), passed)
     for argument, place, axis, ctas in zip(block.args, places, "xy", integers(kernel.cluster), strict=False):
         lowering.places[argument] = IndexPlace(_of_cta(text, place, axis, ctas))

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.ir import SSAValue
 
+from tilewright.base.size import Size, number_of
+
 
 @dataclass(frozen=True, slots=True)
 class RingPlace:
@@ -68,14 +70,20 @@ class ParameterPlace:
 
 @dataclass(frozen=True, slots=True)
 class GlobalPlace:
-    """An array reached by plain accesses. shape: its extents, a register for one that a launch passes. load: its opcode
-    up to the type: through the read-only cache, but for kernels that begin while the one before still writes."""
+    """An array reached by plain accesses. shape: its extents, a register for one that a launch passes. apart: its
+    strides, of which only a part at an index may have one that a launch passes. load: its opcode up to the type:
+    through the read-only cache, but for kernels that begin while the one before still writes."""
 
     register: str
     element: str
     shape: tuple[int | str, ...]
-    strides: tuple[int, ...]
+    apart: tuple[Size, ...]
     load: str = "ld.global.nc"
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Numbers, as accesses of elements take them."""
+        return tuple(map(number_of, self.apart))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,11 @@ from tilewright.ir.tile.order import TileOrder
 from tilewright.lower.ptx.emit import Text
 
 _WORD = 1 << 32
-TILES, CLUSTERS, TILES_M, POINTS, OF_MATRIX = "tiles", "clusters", "tiles_m", "points", "tiles_of_matrix"
+TILES, CLUSTERS, TWICE_CLUSTERS, TILES_M, POINTS = "tiles", "clusters", "clusters_twice", "tiles_m", "points"
+OF_MATRIX = "tiles_of_matrix", "matrix_reciprocal"
+"""What the tiles of a matrix, and their reciprocal, are called;"""
+OF_GROUP = "tiles_of_group", "group_reciprocal"
+"""and those of matrices whose tiles are taken together."""
 WALKED = "K"
 """The symbol that counts the iterations of a walk of all tiles."""
 BAND, BAND_RECIPROCAL, LAST_RECIPROCAL, SQUARED = "band", "band_reciprocal", "last_reciprocal", "squared"
@@ -84,7 +88,7 @@ def tiles_of_clusters(op: ac.TilesOp | ac.TurnTilesOp | ac.PrefetchOp, kernel: a
 
 def tiles_in_all(op: ac.TilesOp | ac.TurnTilesOp, kernel: ac.KernelOp) -> Size:
     """How many clusters' tiles there are, of all matrices."""
-    return product((*tiles_of_clusters(op, kernel), op.matrices))
+    return product((*tiles_of_clusters(op, kernel), *op.batches))
 
 
 def clusters_launched(kernel: ac.KernelOp) -> Size:
@@ -116,14 +120,24 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                 yield extent_name(op.size.size), op.size.size
             case ac.GlobalOp():
                 yield from ((extent_name(size), size) for size in sizes_of(op.shape))
+                yield from ((stride_name(size), size) for size in sizes_of(op.strides))
             case ac.TilesOp() | ac.TurnTilesOp():
                 yield TILES, tiles_in_all(op, kernel)
                 yield CLUSTERS, clusters_launched(kernel)
-                if op.batch is not None:
-                    yield OF_MATRIX, product(tiles_of_clusters(op, kernel))
+                together = op.matrices_together if isinstance(op, ac.TilesOp) else None
+                of_matrix = product(tiles_of_clusters(op, kernel))
+                if together is not None:
+                    of_group = computed("*", of_matrix, together)
+                    yield TWICE_CLUSTERS, computed("*", clusters_launched(kernel), 2)
+                    yield from zip(OF_GROUP, (of_group, reciprocal(of_group)), strict=True)
+                if op.batch is not None or together is not None:
+                    yield from zip(OF_MATRIX, (of_matrix, reciprocal(of_matrix)), strict=True)
+                    yield from ((extent_name(extent), extent) for extent in op.batches[1:])
                 yield from _of_raster(op, kernel)
             case ac.PrefetchOp():
                 yield from _of_raster(op, kernel)
+            case ac.RangeOp():
+                yield count_name(op.symbol.data), size_of(op.most)
             case ac.ElementwiseOp():
                 # Of rows that units of threads share, the rows.
                 sizes = sizes_of(op.extents)
@@ -147,6 +161,11 @@ def count_name(symbol: str) -> str:
 def extent_name(size: Size) -> str:
     """What an array's extent is called: by the axis that it is of, and blocks of how many."""
     return "extent_" + re.sub(r"\W+", "_", str(size)).strip("_")
+
+
+def stride_name(size: Size) -> str:
+    """What a distance of an array's parts, in elements, is called: by how it follows from extents."""
+    return "stride_" + re.sub(r"\W+", "_", str(size)).strip("_")
 
 
 def _of_raster(op: ac.TilesOp | ac.TurnTilesOp | ac.PrefetchOp, kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:

@@ -452,9 +452,11 @@ def _decided(
         place_bytes = _place_bytes(program, axes, slots)
         able = target.supports("cluster_launch_control") and with_answers <= target.limit("cta.shared_bytes_max")
         handed = wanted.handed if able else False
+        inner = math.prod(program.extents[axis] for axis in _behind_run_time(program, axes.batch))
         order = order_of_walks(
-            walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target, handed
-        )
+            walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target,
+            False if program.run_time else handed, of=inner if program.run_time else 0,
+        )  # fmt: skip
         if order.together:
             words += (f"tiles of {counted(order.together, 'place')} together, the longest first",)
         if order.handed:
@@ -547,6 +549,12 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     iteration = max(d.tile_streamed, _MOST_STREAMED) if by_products else iteration_cost(d, target)
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * iteration
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
+
+
+def _behind_run_time(program: tile.ProgramOp, batch: Sequence[str]) -> Sequence[str]:
+    """The axes of a batch behind the last whose extent only the launch knows."""
+    last = max((at for at, axis in enumerate(batch) if axis in program.run_time), default=-1)
+    return batch[last + 1 :]
 
 
 def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDecision, ...]) -> int:

@@ -388,6 +388,8 @@ def sum_question(
     # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
     stored = {parameter_name(program, store.tensor) for store in stores(program)}
     few = extents[0] <= FEW_ROWS and not (axes.group or stored & set(wanted.mapped))
+    # Threads store the turned results of a batch, by strides that are known.
+    few = few and not (axes.batch and columns in program.run_time)
     orientations = (turned,) if len(sums) > 1 else (False, True) if few else (False,)
     scaled = scaled_depth(sums)
     if scaled and wanted.accumulation == "fast":
@@ -410,7 +412,7 @@ def sum_question(
 
 def _is_known(program: tile.ProgramOp, axes: CascadeAxes, shape: TileShape) -> bool:
     """Whether there are as many tiles at every extent."""
-    sides = ((axes.row, shape.row_step), (axes.column, shape.column_step))
+    sides = ((axes.row, shape.row_step), (axes.column, shape.column_step), *((axis, 1) for axis in axes.batch))
     counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
     return all(isinstance(count, int) for count in counts)
 

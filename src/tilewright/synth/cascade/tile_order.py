@@ -60,9 +60,10 @@ def order_of_walks(
     ctas: int,
     target: Target,
     handed: bool | None,
+    of: int = 0,
 ) -> TakenOrder:
     """In which order, and by how many of `ctas` CTAs, tiles are taken. handed: whether they may be handed out, and must
-    be; None where that is to be found out.
+    be; None where that is to be found out; of: a number that places taken together divide, where there is one.
 
     most: tiles of the streamed axis. tiles: of a place, along rows and columns, in bands of `group`. place_bytes: what
     is brought for one place along the streamed axis."""
@@ -72,7 +73,7 @@ def order_of_walks(
     count = math.prod(tiles)
     of_place = np.array([_OF_TILE + lengths[place_in_order(number, *tiles, group)[0]] for number in range(count)])
     room = max(1, target.limit("device.l2_bytes") // _SHARE_OF_CACHE // max(1, place_bytes))
-    groups = range(min(places, room, _MOST_TOGETHER) + 1)
+    groups = [each for each in range(min(places, room, _MOST_TOGETHER) + 1) if not (each and of % each)]
     fewest = ctas - ctas // _SHARE_LEFT_IDLE
     by_number = {each: _in_order(of_place, places, each) for each in groups}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tilewright.base.size import divisor
 from tilewright.ir.cascade_facts import CascadeAxes, first_alike, refuse_at
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
@@ -87,11 +88,12 @@ def stored_in_vectors(program: tile.ProgramOp, axes: CascadeAxes, wanted: Wanted
     for op in stores(program):
         tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
         size = tensor.element_kind.bytes
-        sizes = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+        apart = [divisor(stride, program.run_time) for stride in tensor.stride_sizes]
+        sizes = dict(zip(tensor.axis_names, apart, strict=True))
         (column,) = [axis for axis in sizes if axis in (*axes.columns, axes.streamed)] or [""]
         dense = bool(column) and sizes[column] == 1
         if dense:
-            sizes[column] = tensor.extents[tensor.axis_names.index(column)]
+            sizes[column] = divisor(program.sizes[column], program.run_time)
         whole = not any(each * size % _VECTOR_BYTES for each in sizes.values())
         begins = name not in wanted.misaligned and tensor.refinement.alignment_bytes % _VECTOR_BYTES == 0
         found[name] = found.get(name, True) and dense and whole and begins and size > 1

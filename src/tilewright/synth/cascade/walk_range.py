@@ -3,7 +3,7 @@
 One text serves all tiles of rows, so where a walk begins and ends is a line in the tile's number: of the slopes that
 are tried, the one that leaves fewest tiles to walk, moved as far as every tile of rows allows.
 
-Not handled: run-time rows, gaps between tiles that are left (they are walked), ends that no line comes near.
+Not handled: gaps between tiles that are left (they are walked), ends that no line comes near.
 Checked by: tests/synth/cascade/test_walk_range.py.
 """
 
@@ -24,10 +24,8 @@ _INDEX_END = 1 << 31
 
 
 def walk_range(program: tile.ProgramOp, axes: CascadeAxes, rows: int, columns: int) -> tuple[WalkRange, ...]:
-    """The range, for tiles of so many rows and columns; none where all of the axis is to be walked, or where only the
-    launch knows how many tiles there are, as the proof of the order of such tiles takes their number."""
-    if program.run_time:
-        return ()
+    """The range, for tiles of so many rows and columns; none where all of the axis is to be walked. Of run-time rows
+    and columns it is that of the most: fewer leave nothing that these do not, and no tile is walked past the last."""
     empty = empty_tiles(program, axes, rows, columns)
     return () if empty is None else fitted_range(~empty, rows, columns)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tilewright.base.size import Size, computed
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, derived_extent
@@ -40,7 +41,8 @@ def joined(program: tile.ProgramOp, pair: Pair) -> ModuleOp:
     # Blocks of an axis are listed where they are used.
     used = {axis for op in block.walk() for each in (*op.operands, *op.results) for axis in _axes_of(each.type)}
     listed = {axis: extent for axis, extent in extents.items() if axis == base_axis(axis) or axis in used}
-    module = ModuleOp([tile.ProgramOp(program.sym_name.data, names, listed, Region(block), program.place.data)])
+    written = tile.ProgramOp(program.sym_name.data, names, listed, Region(block), program.place.data, program.run_time)
+    module = ModuleOp([written])
     module.verify()
     return module
 
@@ -48,19 +50,23 @@ def joined(program: tile.ProgramOp, pair: Pair) -> ModuleOp:
 def require_same_places(before: TensorType, after: TensorType, pair: Pair) -> None:
     """Raise AssertionError unless the elements of one place in the program have one address in both tensors: strides
     along a block, an element of one, an element of the inner axis, and every other axis are the same."""
-    old = dict(zip(before.axis_names, before.stride_elements, strict=True))
-    new = dict(zip(after.axis_names, after.stride_elements, strict=True))
+    old = dict(zip(before.axis_names, before.stride_sizes, strict=True))
+    new = dict(zip(after.axis_names, after.stride_sizes, strict=True))
     own = {pair.outer, pair.outer_blocks, pair.inner, pair.joined, pair.blocks, pair.of_outer}
     outer, joined_ = old.get(pair.outer, 0), new.get(pair.joined, 0)
     of_outer = new.get(pair.of_outer, 0) if pair.of_outer != pair.joined else 0
     same = (
-        pair.count == 1 or outer * pair.size + old.get(pair.outer_blocks, 0) == new.get(pair.blocks, 0),
-        outer == joined_ * pair.length + of_outer,
+        pair.count == 1 or _sum(outer, pair.size, old.get(pair.outer_blocks, 0)) == new.get(pair.blocks, 0),
+        outer == _sum(joined_, pair.length, of_outer),
         pair.length == 1 or old.get(pair.inner, 0) == joined_,
         {axis: old[axis] for axis in old if axis not in own} == {axis: new[axis] for axis in new if axis not in own},
     )
     if not all(same):
         raise AssertionError(f"{before} viewed as {after} has its elements elsewhere")
+
+
+def _sum(stride: Size, times: int, further: Size) -> Size:
+    return computed("+", computed("*", stride, times), further)
 
 
 def _extents(program: tile.ProgramOp, pair: Pair) -> dict[str, int]:
@@ -87,10 +93,10 @@ def _axes_of(kind: Attribute) -> tuple[str, ...]:
 
 
 def _tensor(kind: TensorType, pair: Pair, extents: Mapping[str, int]) -> TensorType:
-    strides = dict(zip(kind.axis_names, kind.stride_elements, strict=True))
+    strides = dict(zip(kind.axis_names, kind.stride_sizes, strict=True))
     outer = strides.get(pair.outer, 0)
     views = {
-        pair.blocks: outer * pair.size if outer else strides.get(pair.outer_blocks, 0),
+        pair.blocks: computed("*", outer, pair.size) if outer else strides.get(pair.outer_blocks, 0),
         pair.of_outer: outer,
         pair.joined: outer if pair.length == 1 else strides.get(pair.inner, 0),
     }

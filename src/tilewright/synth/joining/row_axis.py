@@ -36,7 +36,7 @@ _EXTENTS = (1, 2)
 def with_rows(module: ModuleOp) -> ModuleOp:
     """The program with an axis of rows, of one element; the module itself where it needs none, or none can be had."""
     program = the_program(module)
-    if loops(program) or grouping(program) is not None or program.run_time or not contractions(program):
+    if loops(program) or grouping(program) is not None or not contractions(program):
         return module
     graph, stored = read(program)
     leaves = _arrays_of_vectors(stored)
@@ -95,7 +95,7 @@ def _over_rows(
         if leaf in leaves or any(each.tensor is leaf for each in stored):
             span = max(e * s for e, s in zip(kind.extents, kind.stride_elements, strict=True))
             wider = TensorType.of(
-                (rows, *kind.axis_names), (1, *kind.extents), (span, *kind.stride_elements), kind.element_kind,
+                (rows, *kind.axis_names), (1, *kind.extents), (span, *kind.stride_sizes), kind.element_kind,
                 kind.refinement,
             )  # fmt: skip
             over.known[leaf] = graph.leaf("tensor", number, wider)

@@ -7,6 +7,7 @@ words instead of half words. Checked by: tests/lower/fragment/test_paired_loads.
 
 from __future__ import annotations
 
+from tilewright.base.size import divisor
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, parameter_name
 from tilewright.ir.tile.types import tensor_type
@@ -24,18 +25,21 @@ def choose_paired_loads(program: tile.ProgramOp, axes: tuple[str, str], wanted: 
         if not isinstance(load, tile.LoadOp):
             continue
         name = parameter_name(program, load.tensor)
-        fits = name not in wanted.misaligned and _in_pairs(load, axes)
+        fits = name not in wanted.misaligned and _in_pairs(program, load, axes)
         chosen[name] = chosen.get(name, True) and fits
     return tuple(name for name, fits in chosen.items() if fits)
 
 
-def _in_pairs(load: tile.LoadOp, axes: tuple[str, str]) -> bool:
+def _in_pairs(program: tile.ProgramOp, load: tile.LoadOp, axes: tuple[str, str]) -> bool:
     tensor, (rows, columns) = tensor_type(load.tensor), axes
-    sizes = dict(zip(tensor.axis_names, tensor.extents, strict=True))
-    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    strides = {
+        axis: divisor(stride, program.run_time)
+        for axis, stride in zip(tensor.axis_names, tensor.stride_sizes, strict=True)
+    }
     size = tensor.element_kind.bytes
     if tensor.axis_names[-2:] != (rows, columns) or strides[columns] != 1 or size not in _SIZES:
         return False
     displaced = dict(zip(tensor.axis_names, access_of(load).offsets, strict=True))[columns]
-    numbers = (sizes[columns], displaced, *(stride for axis, stride in strides.items() if axis != columns))
+    extent = divisor(program.sizes[columns], program.run_time)
+    numbers = (extent, displaced, *(stride for axis, stride in strides.items() if axis != columns))
     return tensor.refinement.alignment_bytes % (_PAIR * size) == 0 and all(each % _PAIR == 0 for each in numbers)

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.base.size import Size, ceil_div
 from tilewright.contract.typestate.program import type_of
-from tilewright.contract.typestate.run_time_sizes import least_each
+from tilewright.contract.typestate.run_time_sizes import reaches_no_further
 from tilewright.contract.typestate.token import Index, Part
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.sizes import sizes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +78,19 @@ def array_step(walk: RoleWalk, op: Operation) -> bool:
     if (kind.element, kind.rank.data) != (whole.element, array.rank - 1):
         walk.findings.doubt(f"a part of {array.op.buffer.data} is declared {kind}", op)
     own = array.dimensions[dimension]
-    _require_inside(walk, op, array.op, least_each(array.op.shape, op)[own])
+    _require_inside(walk, op, array.op, sizes_of(array.op.shape)[own])
     walk.give(op, op.result, Part(array.op, tuple(sorted((*array.picked, (own, index)), key=lambda each: each[0]))))
     return True
 
 
-def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, extent: int) -> None:
+def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, extent: Size) -> None:
     """The index is below the number of parts that the array has."""
     most = _values_of(op.index, walk.kernel.symbols)
-    if most is None or most > extent:
+    if most is None or not reaches_no_further(most, extent, op):
         walk.findings.doubt(f"a part of {array.buffer.data} whose index may lie outside its {extent}", op)
 
 
-def _values_of(index: SSAValue, symbols: Mapping[str, int]) -> int | None:
+def _values_of(index: SSAValue, symbols: Mapping[str, int]) -> Size | None:
     """How many values an index takes, from 0: that of a loop over matrices or groups, or of a walk, a number, or such a
     one divided; None where that is not known."""
     owner = index.owner
@@ -96,7 +98,7 @@ def _values_of(index: SSAValue, symbols: Mapping[str, int]) -> int | None:
         return owner.constant.data + 1
     if isinstance(owner, ac.IndexDivideOp):
         most = _values_of(owner.operand, symbols)
-        return None if most is None or owner.size.data < 1 else -(-most // owner.size.data)
+        return None if most is None or owner.size.data < 1 else ceil_div(most, owner.size.data)
     loop = owner.parent_op() if not isinstance(owner, Operation) else None
     if isinstance(loop, ac.TilesOp | ac.TurnTilesOp):
         of_batch = loop.body.block.args[ac.TILE_INDICES : loop.indices]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import sizes_of
@@ -29,7 +28,7 @@ def check_exchange_array(
     if array is None:
         return
     name, strides = array.buffer.data, (shape[1], 1) if len(shape) == 2 else (1,)
-    if (sizes_of(array.shape), integers(array.strides)) != (shape, strides) or (
+    if (sizes_of(array.shape), sizes_of(array.strides)) != (shape, strides) or (
         array.result.type.element.data != element.value
     ):
         walk.findings.doubt(f"{name} is no array of {element.value} of shape {shape}", op)

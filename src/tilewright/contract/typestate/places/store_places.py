@@ -17,10 +17,13 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from types import MappingProxyType
 
+from xdsl.ir import Operation
+
+from tilewright.base.size import Size, bounds, computed
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.places.group_places import spaced
 from tilewright.contract.typestate.program import integers
-from tilewright.contract.typestate.run_time_sizes import most_of
+from tilewright.contract.typestate.run_time_sizes import most_of, most_places, ranges_at, reaches_no_further
 from tilewright.contract.typestate.steps.stream import in_one_order
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
 from tilewright.contract.typestate.token import UNIT, WARP, WARPS, Index
@@ -61,7 +64,7 @@ def _single_tiles(role: RoleSummary) -> dict[str, int]:
     for op, atoms in role.tile_loops.items():
         if isinstance(op, ac.TilesOp | ac.TurnTilesOp):
             ctas = integers(ac.kernel_of(op).cluster)
-            extents = (most_of(op.tiles_m, op) * ctas[0], most_of(op.tiles_n, op) * ctas[1], *op.batches)
+            extents = (most_of(op.tiles_m, op) * ctas[0], most_of(op.tiles_n, op) * ctas[1], *most_places(op))
             single.update((atom, 1) for atom, extent in zip(atoms, extents, strict=False) if extent == 1)
     return single
 
@@ -72,7 +75,7 @@ def _counts(role: RoleSummary) -> dict[str, int]:
     for op, atoms in role.tile_loops.items():
         if isinstance(op, ac.TilesOp | ac.TurnTilesOp | StreamPartOp | TurnStreamPartOp):
             ctas = integers(ac.kernel_of(op).cluster)
-            matrices = op.batches if isinstance(op, ac.TilesOp | ac.TurnTilesOp) else ()
+            matrices = most_places(op) if isinstance(op, ac.TilesOp | ac.TurnTilesOp) else ()
             # A cluster's CTAs may take tiles past the last.
             extents = (most_of(op.tiles_m, op) + ctas[0] - 1, most_of(op.tiles_n, op) + ctas[1] - 1, *matrices)
             found.update(zip(atoms, extents, strict=False))
@@ -136,6 +139,20 @@ def overlap_reason(places: Sequence[StorePlace], ranges: Mapping[str, int], loop
         ):
             return "two boxes of one tile overlap"
     return ""
+
+
+def may_share(extents: Sequence[Size], strides: Sequence[Size], op: Operation) -> bool:
+    """Whether two elements of an array may lie at one place, at some extent: of strides that are numbers, whether they
+    do at the largest (`may_alias`); else whether one is not seen to reach as far as all elements that the next smaller
+    one goes through."""
+    ranges = ranges_at(op)
+    if all(isinstance(stride, int) for stride in strides):
+        return may_alias([bounds(each, ranges)[1] for each in extents], [bounds(each, ranges)[0] for each in strides])
+    sides = [(stride, extent) for stride, extent in zip(strides, extents, strict=True) if extent != 1]
+    sides.sort(key=lambda side: bounds(side[0], ranges)[1], reverse=True)
+    reaches = [computed("*", extent, stride) for stride, extent in sides]
+    fit = [reaches_no_further(reach, stride, op) for (stride, _), reach in zip(sides, reaches[1:], strict=False)]
+    return not all(fit) or any(bounds(stride, ranges)[0] < 1 for stride, _ in sides)
 
 
 def may_alias(extents: Sequence[int], strides: Sequence[int]) -> bool:

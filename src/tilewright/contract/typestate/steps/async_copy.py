@@ -36,6 +36,7 @@ from tilewright.contract.typestate.program import (
     integers,
     type_of,
 )
+from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.token import Filling, Index, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
@@ -103,7 +104,7 @@ def _check_source(
     if piece not in walk.kernel.facts.limits("cp_async.piece_bytes") or piece % element.bytes:
         walk.report("CA001", op, f"copies pieces of {piece} bytes")
         return
-    strides, dimensions = integers(source.strides), integers(op.dimensions)
+    strides, dimensions = fixed(source.strides, op, walk.findings), integers(op.dimensions)
     if sorted(dimensions) != list(range(len(strides))) or len(coordinates) != len(strides):
         walk.report("TX008", op, f"{len(coordinates)} coordinates for an array of {len(strides)} dimensions")
         return

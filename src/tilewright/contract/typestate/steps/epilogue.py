@@ -21,14 +21,14 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element, parse_element
-from tilewright.base.size import Size, ceil_div, product
+from tilewright.base.size import Size, ceil_div, computed, divisor, product
 from tilewright.contract.typestate.places.array_parts import ArrayView, array_of
 from tilewright.contract.typestate.places.copy_starts import check_start
 from tilewright.contract.typestate.places.footprint import box_extent_bytes
 from tilewright.contract.typestate.places.staged_places import Chunk, check_places
-from tilewright.contract.typestate.places.store_places import may_alias
+from tilewright.contract.typestate.places.store_places import may_share
 from tilewright.contract.typestate.program import Buffer, integers, type_of
-from tilewright.contract.typestate.run_time_sizes import fixed, is_multiple, most_each, reaches_no_further
+from tilewright.contract.typestate.run_time_sizes import fixed, is_multiple, most_each, ranges_at, reaches_no_further
 from tilewright.contract.typestate.scalar_region import check_scalar, require_known
 from tilewright.contract.typestate.steps.index_load import require_integers
 from tilewright.contract.typestate.steps.rows import check_fold, require_shared_rows
@@ -50,7 +50,7 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES
-from tilewright.ir.sizes import SizeAttr, sizes_of
+from tilewright.ir.sizes import sizes_of
 
 _STORE_UNIT_BYTES = 16
 _POINTS_MOST = (1 << 31) - 1
@@ -159,12 +159,14 @@ def _require_pairs(walk: RoleWalk, op: ac.FragmentLoadOp, source: ArrayView | No
     last = source.dimensions[-1] if source.dimensions else 0
     (columns,) = fixed(ArrayAttr([source.op.shape.data[last]]), op, walk.findings)
     numbers = [column.constant, *(factor for _, factor in column.terms), columns]
-    strides = list(integers(source.op.strides))
+    strides = list(sizes_of(source.op.strides))
+    ranges = ranges_at(op)
     if (
         axes != "mn"
         or op.blocks is not None
         or strides.pop(last) != 1
-        or any(number % 2 for number in (*numbers, *strides))
+        or any(number % 2 for number in numbers)
+        or any(divisor(stride, ranges) % 2 for stride in strides)
     ):
         walk.findings.doubt(f"loads pairs of {source.op.buffer.data} that may be torn or begin between two pairs", op)
     walk.findings.assume(f"{source.op.buffer.data} begins at a multiple of two of its elements")
@@ -209,7 +211,7 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
         if fragment is not None and seen_rank == rank:
             element = parse_element(fragment.element)
             size = element.bytes if element is not None else 0
-            strides = tuple(stride * size for stride in integers(destination.strides))
+            strides = tuple(computed("*", stride, size) for stride in sizes_of(destination.strides))
             row, rows = rows_of_warp(walk, row, fragment.m)
             origin = seen.placed((row, column)[:rank])
             extents = seen.widened((rows, fragment.n)[:rank])
@@ -220,13 +222,15 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
 
 def _require_vectors(walk: RoleWalk, op: ac.GlobalStoreOp, seen: ArrayView, column: Index | None) -> None:
     """Units of 16 bytes lie inside the array or outside, and begin at a multiple of their size, as the array does."""
-    element, strides = parse_element(seen.op.result.type.element.data), list(integers(seen.op.strides))
+    element, strides = parse_element(seen.op.result.type.element.data), list(sizes_of(seen.op.strides))
+    ranges = ranges_at(op)
     last = seen.dimensions[-1] if seen.dimensions else 0
     sizes = fixed(ArrayAttr([seen.op.shape.data[last]]), op, walk.findings)
     dense = strides.pop(last) == 1
     if column is not None:
         sizes = (*sizes, column.constant, *(factor for _, factor in column.terms))
-    whole = element is not None and not any(size * element.bytes % _STORE_UNIT_BYTES for size in (*sizes, *strides))
+    sizes = (*sizes, *(divisor(stride, ranges) for stride in strides))
+    whole = element is not None and not any(size * element.bytes % _STORE_UNIT_BYTES for size in sizes)
     if op.vectors != IntAttr(1) or not op.through or column is None or not dense or not whole:
         name = seen.op.buffer.data
         walk.findings.doubt(f"stores units of 16 bytes that may be torn, or begin inside one, to {name}", op)
@@ -277,7 +281,7 @@ def require_rows(walk: RoleWalk, op: Operation, through: Sequence[SSAValue]) -> 
 
 def require_own_places(walk: RoleWalk, op: Operation, destination: ac.GlobalOp) -> None:
     """Different indices must be different places in memory, or threads that are told apart by indices race."""
-    if may_alias(most_each(destination.shape, op), integers(destination.strides)):
+    if may_share(sizes_of(destination.shape), sizes_of(destination.strides), op):
         walk.findings.doubt(f"two elements of {destination.buffer.data} may lie at one place", op)
 
 
@@ -286,7 +290,7 @@ def _require_whole_units(
 ) -> None:
     """Runs are stored in units of 16 bytes: each must lie together and begin at a multiple of that."""
     element = parse_element(destination.result.type.element.data)
-    strides = integers(destination.strides)
+    strides = fixed(destination.strides, op, walk.findings)
     if element is None or run * element.bytes % _STORE_UNIT_BYTES:
         walk.findings.doubt(f"runs of {run} elements are no whole units of {_STORE_UNIT_BYTES} bytes", op)
     elif not op.indices or op.indices[-1] is not last or last in op.indices[:-1] or strides[-1] != 1:
@@ -632,17 +636,18 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
     check_start(walk, op, tensor_map, coordinates)
     if tensor_map.element != token.element:
         walk.findings.doubt(f"stores {tensor_map.element} where {token.element} were staged", op)
-    if any(isinstance(size, SizeAttr) for size in tensor_map.op.strides_bytes):
-        walk.findings.doubt(f"stores rows of {tensor_map.buffer} that are as far apart as only the launch knows", op)
-    # The engine writes the last 16 bytes of a row whole.
-    rows = -(-tensor_map.dims[0] * tensor_map.element_bytes // 16) * 16
-    if may_alias((*tensor_map.dims[1:], rows), (*tensor_map.strides_bytes, 1)):
+    apart, (inner, *dims) = sizes_of(tensor_map.op.strides_bytes), sizes_of(tensor_map.op.dims)
+    row = computed("*", inner, tensor_map.element_bytes)
+    if divisor(row, ranges_at(op)) % 16:
+        # The engine writes the last 16 bytes of a row whole.
+        row = -(-tensor_map.dims[0] * tensor_map.element_bytes // 16) * 16
+    if may_share((*dims, row), (*apart, 1), op):
         walk.findings.doubt(f"two rows of {tensor_map.buffer} may share bytes", op)
     if walk.recording:
         walk.summary.stores.append((buffer.name, tensor_map.box_bytes))
         walk.summary.writes_global.setdefault(tensor_map.buffer, op)
         # Outermost first, as plain stores count.
-        strides = (*tensor_map.strides_bytes[::-1], tensor_map.element_bytes)
+        strides = (*apart[::-1], tensor_map.element_bytes)
         origin, around = finished_place(walk, op, coordinates[::-1], tensor_map.dims[::-1])
         walk.summary.places.append(StorePlace(op, tensor_map.buffer, origin, tensor_map.box[::-1], around, strides))
 

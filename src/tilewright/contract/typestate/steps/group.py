@@ -23,6 +23,7 @@ from tilewright.contract.typestate.steps.epilogue import require_own_places, req
 from tilewright.contract.typestate.summary import GroupLoop, StorePlace
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.sizes import sizes_of
 
 VECTOR_BYTES = 16
 """What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""
@@ -57,7 +58,7 @@ def enter_group_loop(walk: RoleWalk, op: ac.GroupLoop, atoms: tuple[str, ...]) -
         shape = fixed(limits.shape, op, walk.findings)
         if kind.element.data != Element.S32.value or len(shape) != 1 or shape[0] < op.groups.data:
             walk.findings.doubt(f"{op.groups.data} groups by an array of {kind.element.data} of shape {shape}", op)
-        if integers(limits.strides) != (1,):
+        if sizes_of(limits.strides) != (1,):
             walk.findings.doubt("an array of limits whose elements do not lie together", op)
         if walk.recording:
             walk.summary.reads_global.setdefault(limits.buffer.data, op)
@@ -97,7 +98,7 @@ def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:
         return
     require_own_places(walk, op, destination)
     element = parse_element(destination.result.type.element.data)
-    strides = integers(destination.strides)
+    strides = fixed(destination.strides, op, walk.findings)
     if destination.result.type.rank.data != 2 or element is None or strides[1] != 1:
         walk.findings.doubt("stores rows to something that is no matrix of rows", op)
         return

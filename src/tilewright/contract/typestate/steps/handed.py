@@ -23,7 +23,7 @@ from xdsl.ir import Operation
 
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Buffer, Kernel
-from tilewright.contract.typestate.run_time_sizes import most_each, most_of, ranges_at
+from tilewright.contract.typestate.run_time_sizes import most_each, most_of, most_places, ranges_at
 from tilewright.contract.typestate.steps.ring import release_slot
 from tilewright.contract.typestate.steps.unit_barriers import meet
 from tilewright.contract.typestate.token import Filling, Slot, describe
@@ -101,7 +101,12 @@ def work_ring(kernel: Kernel) -> str:
 def tiles_handed(kernel: Kernel) -> int:
     """How many tiles the hardware hands out; 0 where it does not."""
     loop = next((op for op in kernel.operations.of(ac.TilesOp) if is_set(op.handed)), None)
-    return 0 if loop is None else most_of(loop.tiles_m, loop) * most_of(loop.tiles_n, loop) * loop.matrices
+    return 0 if loop is None else _tiles(loop)
+
+
+def _tiles(loop: ac.TilesOp) -> int:
+    """How many there are at most."""
+    return most_of(loop.tiles_m, loop) * most_of(loop.tiles_n, loop) * prod(most_places(loop))
 
 
 def check_handed(kernel: Kernel, findings: Findings) -> None:
@@ -119,7 +124,7 @@ def check_handed(kernel: Kernel, findings: Findings) -> None:
         findings.doubt("is another loop over tiles where some are handed out", op)
     if kernel.cluster_ctas != 1:
         findings.doubt("tiles are handed out to clusters", first)
-    tiles = most_of(first.tiles_m, first) * most_of(first.tiles_n, first) * first.matrices
+    tiles = _tiles(first)
     if prod(most_each(kernel.op.grid, kernel.op)) != tiles or first.first or ranges_at(first):
         findings.doubt(f"a grid that has not a CTA for each of {tiles} tiles", first)
     for role in kernel.roles:

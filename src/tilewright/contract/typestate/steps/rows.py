@@ -206,7 +206,8 @@ def _require_vectors(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, len
         declared = walk.global_of(inner, array)
         if declared is None or declared.buffer.data not in row.vectors or not _goes_along(inner.indices, along):
             continue
-        element, strides = parse_element(declared.result.type.element.data), integers(declared.strides)
+        strides = fixed(declared.strides, inner, walk.findings)
+        element = parse_element(declared.result.type.element.data)
         vector = min(row.run, _VECTOR_BYTES // element.bytes) if element is not None else 0
         places = list(zip(inner.indices, strides, strict=False))
         if isinstance(inner, ac.ElementLoadOp) and inner.fill.data:

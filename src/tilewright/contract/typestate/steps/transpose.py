@@ -16,7 +16,6 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from tilewright.base.element import parse_element
-from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
@@ -143,7 +142,7 @@ def _require_alignment(walk: RoleWalk, op: ac.ElementwiseOp, decision: Transpose
         if array is None:
             continue
         element = parse_element(array.result.type.element.data)
-        strides = integers(array.strides)
+        strides = fixed(array.strides, inner, walk.findings)
         dense = [index for index, stride in zip(indices, strides, strict=True) if stride == 1]
         is_store = isinstance(inner, ac.ElementStoreOp)
         if is_store and (len(dense) != 1 or dense[0] is not arguments[decision.stored_axis]):
