@@ -58,16 +58,6 @@ def _bytes(view: StridedView) -> np.ndarray:
     return (view.addresses()[:, None] + np.arange(view.element_bytes)).ravel()
 
 
-@given(views(), st.sampled_from((1, 2, 3, 4, 8, 16)))
-def test_retype_keeps_every_byte(view: StridedView, width: int) -> None:
-    found = view.retype(width)
-    if found is not None:
-        assert found.element_bytes == width
-        assert np.array_equal(_bytes(found), _bytes(view))
-    if view.element_bytes % width == 0:
-        assert found is not None
-
-
 @given(views())
 def test_canonical_form_names_the_same_elements_and_is_fixed(view: StridedView) -> None:
     canonical = view.canonical()
@@ -98,7 +88,6 @@ def test_transposed_and_broadcast_views() -> None:
     assert matrix.permute((1, 0)).addresses().tolist() == [0, 8, 16, 2, 10, 18, 4, 12, 20, 6, 14, 22]
     assert matrix.broadcast(2, 5).addresses().tolist() == matrix.addresses().tolist() * 5
     assert matrix.canonical() == StridedView((12,), (2,), 0, 2)
-    assert StridedView((), (), 7, 2).retype(1) == StridedView((2,), (1,), 7, 1)
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def staying_sums(consumer: Consumer, loop: tile.LoopOp) -> dict[int, Staying]:
     found: dict[int, Staying] = {}
     for product, place in zip(consumer.products.values(), consumer.d.places, strict=False):
         if place.stays and product.op.parent_op() is loop:
-            number = carried_sum(consumer.program, product, consumer.axes)
+            number = carried_sum(product, consumer.axes)
             assert number is not None, "such a sum is only carried on"
             found[number] = Staying(product.op)
     return found

@@ -51,7 +51,7 @@ EVERY_STAGE = 1 << 16
 """Stages for which a second staging slot is given up: where another product hides the stores, one slot is enough."""
 
 
-def require_turns(shape: TileShape, cluster: tuple[int, int], plain: bool, target: Target, products: int = 1) -> None:
+def require_turns(shape: TileShape, plain: bool, target: Target, products: int = 1) -> None:
     """Raises TilewrightError where consumers cannot take tiles of this shape in turn. plain: unscaled products."""
     accumulators = products * shape.rows * shape.columns // target.limit("warpgroup.threads")
     if shape.consumers != UNITS or accumulators > _MOST_ACCUMULATORS:

@@ -226,7 +226,7 @@ def _overlapping(question: TileQuestion, target: Target, shape: TileShape, cycle
     return (stepped, fewer) if fewer < (1 - _LEAST_OF_STEPS) * cycles else (shape, cycles)
 
 
-def is_few_rows(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
+def is_few_rows(question: TileQuestion, wanted: Wanted) -> bool:
     """Whether a product is one for this model, and nothing is fixed from outside."""
     plain = question.products == 1 and not question.scaled and question.batch == 1
     if not plain or not nothing_is_fixed(wanted):
