@@ -97,20 +97,7 @@ def assemble_slice(
     detours = {at: _touched_on_the_way(sliced, at) for at in sliced.skipped}
     starts = _place_labels(decoder, sliced, kept, latches, detours)
     doubts: dict[Span, UnknownReason] = {}
-    decoded: dict[int, Step] = {}
-    failures: dict[int, TilewrightError] = {}
-    # The copy engine reads tensor maps that threads put together.
-    puts_maps_together = any(_PUT_TOGETHER in each.opcode and each.row != _ASKED_FOR for each in instructions)
-    for position in kept:
-        if position not in sliced.executed:
-            continue
-        try:
-            decoded[position] = decode_one(decoder, as_own_access(instructions[position]))
-            moved = decoder.moved
-            if moved and not (moved.strong or puts_maps_together) and _is_for_its_event(sliced, position):
-                moved.keeps = False
-        except TilewrightError as error:
-            failures[position] = error
+    decoded, failures = _decoded(decoder, sliced, kept)
     # Tensor cores move no values in this run, and nobody knows those of several devices.
     unvalued = {position for position in kept if instructions[position].row.startswith(("mma.", "wmma.", SUMS))}
     unvalued |= failures.keys()
@@ -179,6 +166,28 @@ def assemble_slice(
     places = (*position_of, len(instructions))
     fills = UndefinedRegisters(sliced, undefined, places, tracker, tracker.sources, lambda slot: _zeros(decoder, slot))
     return Assembly(program, places, taint, astray, doubts, fills)
+
+
+def _decoded(
+    decoder: Decoder, sliced: Slice, kept: Sequence[int]
+) -> tuple[dict[int, Step], dict[int, TilewrightError]]:
+    """By position what is executed, and why some of it is not understood."""
+    instructions = sliced.text.flow.instructions
+    decoded: dict[int, Step] = {}
+    failures: dict[int, TilewrightError] = {}
+    # The copy engine reads tensor maps that threads put together.
+    puts_maps_together = any(_PUT_TOGETHER in each.opcode and each.row != _ASKED_FOR for each in instructions)
+    for position in kept:
+        if position not in sliced.executed:
+            continue
+        try:
+            decoded[position] = decode_one(decoder, as_own_access(instructions[position]))
+            moved = decoder.moved
+            if moved and not (moved.strong or puts_maps_together) and _is_for_its_event(sliced, position):
+                moved.keeps = False
+        except TilewrightError as error:
+            failures[position] = error
+    return decoded, failures
 
 
 def _recording(
