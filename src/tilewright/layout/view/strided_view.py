@@ -55,19 +55,6 @@ class StridedView:
         """Number of indices; at least 1."""
         return prod(self.extents)
 
-    @property
-    def first_byte(self) -> int:
-        """The lowest address that the view names."""
-        pairs = zip(self.extents, self.strides_bytes, strict=True)
-        return self.offset_bytes + sum(min(0, (extent - 1) * stride) for extent, stride in pairs)
-
-    @property
-    def end_byte(self) -> int:
-        """One past the highest address that the view names."""
-        pairs = zip(self.extents, self.strides_bytes, strict=True)
-        last = self.offset_bytes + sum(max(0, (extent - 1) * stride) for extent, stride in pairs)
-        return last + self.element_bytes
-
     def permute(self, order: tuple[int, ...]) -> StridedView:
         """The view whose dimension d is this one's `order[d]`. Raises TilewrightError for a non-permutation."""
         if sorted(order) != list(range(self.rank)):

@@ -67,16 +67,6 @@ class TiledView(NamedTuple):
         """Bytes that one tile lands, fill included."""
         return self.box_bytes * self.copies
 
-    @property
-    def strided(self) -> StridedView:
-        """The view without its tiles."""
-        return StridedView(
-            tuple(dimension.extent for dimension in self.dimensions),
-            tuple(dimension.stride_bytes for dimension in self.dimensions),
-            self.offset_bytes,
-            self.element_bytes,
-        )
-
 
 def tiled(view: StridedView, tile: tuple[int, ...], steps: tuple[int, ...] | None = None) -> TiledView:
     """`view` with tiles of `tile` elements, one box each, that begin at multiples of `steps`: of the tile if None.

@@ -58,14 +58,12 @@ class UnknownReason:
 
 @dataclass(slots=True, eq=False)
 class Assembly:
-    """A program for protocol runs. position_of: each step's position in the text; doubts: filled while running.
+    """A program for protocol runs. doubts: filled while running.
 
     astray: whether addresses of global memory may be unknown; undefined: what is done with registers that nobody wrote.
     """
 
     program: Program
-    position_of: tuple[int, ...]
-    taint: MayTaint
     astray: bool
     doubts: dict[Span, UnknownReason]
     undefined: UndefinedRegisters
@@ -165,7 +163,7 @@ def assemble_slice(
     _fill_registers(decoder, sliced, slots)
     places = (*position_of, len(instructions))
     fills = UndefinedRegisters(sliced, undefined, places, tracker, tracker.sources, lambda slot: _zeros(decoder, slot))
-    return Assembly(program, places, taint, astray, doubts, fills)
+    return Assembly(program, astray, doubts, fills)
 
 
 def _decoded(
