@@ -157,7 +157,7 @@ def _best(
             break
         work = tile_work(rates, question, tile.shape, target, turns=tile.turns)
         cycles = mean_cycles(work, target)
-        saved = expected_saving(rates, question, tile.shape, turns=tile.turns) if streams else 0.0
+        saved = expected_saving(rates, question, tile.shape, target, turns=tile.turns) if streams else 0.0
         with_help = cycles
         if saved:
             with_help = mean_cycles(work, target, saved)

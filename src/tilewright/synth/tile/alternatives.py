@@ -130,7 +130,7 @@ def _large(rates: Rates, question: TileQuestion, target: Target) -> Iterator[Alt
     rows, columns, consumers = _SEED_TILE
     seed = TileShape(rows, columns, slice_depth(question.element_bytes), consumers, question.orientations[0])
     for large in compared_tiles(question, seed, target):
-        saved = expected_saving(rates, question, large.shape, turns=large.turns)
+        saved = expected_saving(rates, question, large.shape, target, turns=large.turns)
         for streamed in (False, True) if saved else (False,):
             cycles = expected_cycles(
                 rates, question, large.shape, target, turns=large.turns, saved=saved if streamed else 0.0
