@@ -59,25 +59,21 @@ def exchange_kernel_text(
     return _entry(text, parameters, plan.warps, shared, target)
 
 
-def memory_kernel_text(
-    source: LinearLayout,
-    destination: LinearLayout,
-    store: ExchangePlan,
-    load: ExchangePlan,
-    *,
-    target: str = "sm_90a",
-) -> str:
-    """PTX of kernel `exchange`, which brings a tile from the source's registers by `store` to shared memory, and by
-    `load`, after a barrier, to the destination's. Parameters: pointers of the array in and of the array out. Dynamic
-    shared memory: `store.shared_bytes`."""
+def memory_kernel_text(source: LinearLayout, store: ExchangePlan, *, target: str = "sm_90a") -> str:
+    """PTX of kernel `exchange`, which brings a tile from the source's registers by `store` to shared memory, and that
+    memory, after a barrier, word by word to the array out. Parameters: pointers of the array in and of the array out.
+    Dynamic shared memory: `store.shared_bytes`."""
     text = Text()
     thread = text.into("b32", "mov.u32", "%tid.x")
     memory = text.into("b32", "mov.u32", "exchange_smem")
     words = _global_load(text, source, store.element_bytes, thread)
     emit(prepare(text, store, thread, memory), words)
     text.emit("bar.sync", 0)
-    words = emit(prepare(text, load, thread, memory), [])
-    _global_store(text, destination, load.element_bytes, thread, words)
+    pointer = text.into("b64", "cvta.to.global.u64", text.into("b64", "ld.param.u64", "[tile_out]"))
+    out = text.into("b64", "mad.wide.u32", thread, 4, pointer)
+    place = text.into("b32", "mad.lo.u32", thread, 4, memory)
+    for begin in range(0, store.shared_bytes, 4 * 32 * store.warps):
+        text.emit("st.global.b32", f"[{out}+{begin}]", text.into("b32", "ld.shared.b32", f"[{place}+{begin}]"))
     parameters = ["\t.param .u64 tile_in", "\t.param .u64 tile_out"]
     return _entry(text, parameters, store.warps, store.shared_bytes, target)
 

@@ -26,9 +26,8 @@ def is_modelled(shape: Shape) -> bool:
     """Whether the model of few rows chooses for a product."""
     from tilewright.synth.tile.few_rows import is_few_rows
     from tilewright.synth.tile.wanted import Wanted
-    from tilewright.targets import target
 
-    return is_few_rows(question_of(shape, rows_of_b=True), target("sm_90a"), Wanted())
+    return is_few_rows(question_of(shape, rows_of_b=True), Wanted())
 
 
 def by_model(shape: Shape, count: int, *, rows_of_b: bool) -> list[Parts]:

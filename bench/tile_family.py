@@ -1,6 +1,6 @@
 """Tiles of every shape that the estimate holds for quick, in both orientations, whole and streamed, beside torch.mm.
 
-What the constants of `synth.cost.tile_estimate` and `synth.distribution.stream_k` are fitted to, and what today's
+What the facts that `synth.cost.tile_estimate` and `synth.distribution.stream_k` ask for are fitted to, and what today's
 choices are held against. For each product, those of the family of tiles that are expected near the best are timed, at
 the clock that the GPU has under load and, where a product is large enough to lower it, after rests
 (`bench.two_clocks`). So a file tells how good the choice is in both states. `--from FILE` needs no GPU: it asks the
@@ -136,7 +136,7 @@ def candidates(shape: Shape, *, rows_of_b: bool) -> list[Candidate]:
     question, rates = question_of(shape, rows_of_b=rows_of_b), rates_of(hopper)
     cycles: dict[Candidate, float] = {}
     for tile in compared_tiles(question, TileShape(128, 128, 64, 2), hopper):
-        saved = expected_saving(rates, question, tile.shape, turns=tile.turns)
+        saved = expected_saving(rates, question, tile.shape, hopper, turns=tile.turns)
         for streamed in (False, True) if saved else (False,):
             cycles[candidate_of(tile, streamed=streamed)] = expected_cycles(
                 rates, question, tile.shape, hopper, turns=tile.turns, saved=saved if streamed else 0.0

@@ -63,7 +63,9 @@ def runs_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[Run]:
             for name, time in tiles_of(row, state).items():
                 tile = Candidate(**row["tiles"][name])
                 large = tile.large()
-                saved = expected_saving(rates, question, large.shape, turns=tile.turns) if tile.streamed else 0.0
+                saved = (
+                    expected_saving(rates, question, large.shape, hopper, turns=tile.turns) if tile.streamed else 0.0
+                )
                 yield Run(len(STATES) * number + place, state, question, tile, time * 1e-6, share, saved)
 
 

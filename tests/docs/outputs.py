@@ -20,15 +20,22 @@ from tests.core_environment import linked_packages, run_alone
 from tests.docs.pages import ROOT
 
 from tilewright.base.plan_json import plan_to_json
+from tilewright.base.verdict import Refuted, Verdict
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.listing import listing
 from tilewright.driver.views.demo import VARIANTS, Broken, Specimen, break_it
 from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
-from tilewright.report.text import render_verdict
+from tilewright.report.text import render_findings
 from tilewright.synth.tile.wanted import Wanted
 
 EXTENT = 4096
+
+
+def refutation(verdict: Verdict) -> str:
+    """The first finding of a refuted program or text."""
+    assert isinstance(verdict, Refuted)
+    return "refuted\n" + render_findings(verdict.findings, limit=1)
 
 
 @cache
@@ -109,10 +116,10 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "plan": _plan,
     "reasons": lambda: "\n".join(compilation().decisions.reasons),
     "proof": _proof,
-    "fence-dropped-program": lambda: render_verdict(broken()[0].program.verdict, limit=1),
-    "fence-dropped-text": lambda: render_verdict(broken()[0].ptx.verdict, limit=1),
-    "bytes-halved-program": lambda: render_verdict(broken()[1].program.verdict, limit=1),
-    "bytes-halved-text": lambda: render_verdict(broken()[1].ptx.verdict, limit=1),
+    "fence-dropped-program": lambda: refutation(broken()[0].program.verdict),
+    "fence-dropped-text": lambda: refutation(broken()[0].ptx.verdict),
+    "bytes-halved-program": lambda: refutation(broken()[1].program.verdict),
+    "bytes-halved-text": lambda: refutation(broken()[1].ptx.verdict),
     "ac-product": lambda: (ROOT / "examples/product.ac.mlir").read_text("utf-8"),
     "check-product": _checked("examples/product.ac.mlir"),
     "check-ring": _checked("examples/ring.ptx"),

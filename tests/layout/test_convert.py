@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts
+from tests.layout.pieces.enumeration import flip, rotated
 
 from tilewright.layout import convert
 from tilewright.layout.answer import NotDecided, NotExpressible
@@ -137,8 +138,7 @@ def test_ragged_maps_are_no_shape_and_strides(extent: int, block: int) -> None:
     assume(extent % block)
     found = convert.layout_of_piecewise(pw.blocked(extent, block))
     assert isinstance(found, NotExpressible) and "defined at" in found.reason
-    rotated = pw.concatenation([pw.window((1,), (extent,)), pw.window((0,), (1,))], 0)
-    refused = convert.layout_of_piecewise(rotated)
+    refused = convert.layout_of_piecewise(rotated(extent + 1, 1))
     assert isinstance(refused, NotExpressible) or extent == 1
 
 
@@ -156,7 +156,7 @@ def test_refusals_name_a_cause() -> None:
         (convert.linear_of_layout(Layout(4, 1, 1)), "0 goes to 1"),
         (convert.linear_of_layout(Layout(4, -1)), "below 0"),
         (convert.layout_of_linear(LinearLayout((("i", 3),), (("o", 3),), (0b011, 0b110, 0b101))), "share bits"),
-        (convert.linear_of_piecewise(pw.flip((4,), 0)), "0 goes to 3"),
+        (convert.linear_of_piecewise(flip((4,), 0)), "0 goes to 3"),
         (convert.linear_of_piecewise(pw.identity((6,))), "no power of two"),
         (convert.linear_of_piecewise(pw.affine((4, 2), [[1, 3]])), "exclusive or is"),
         (convert.layout_of_piecewise(pw.identity((2, 2))), "2 outputs"),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts
+from tests.layout.pieces.enumeration import values
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout import convert
@@ -30,7 +31,7 @@ def values_of(layout: AnyLayout) -> list[int]:
         case LinearLayout():
             return images(layout, np.arange(layout.size, dtype=np.int64)).tolist()
         case Piecewise():
-            return pw.values(layout).reshape(-1, order="F").tolist()
+            return values(layout).reshape(-1, order="F").tolist()
 
 
 @st.composite

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bench import ragged
+from tests.layout.pieces.enumeration import active, values
 
-from tilewright.layout.pieces import piecewise as pw
+from tilewright.layout.pieces.piecewise import restricted
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(100, 257), (37, 41), (64, 96), (1, 1), (33, 31)])
@@ -16,7 +17,7 @@ def test_the_regions_take_every_element_once(rows: int, columns: int) -> None:
             seen = np.zeros((rows, columns), np.int64)
             for region in regions:
                 layout = getattr(region, name)
-                places = pw.values(layout)[pw.active(layout)]
+                places = values(layout)[active(layout)]
                 for down in range(region.tiles[0]):
                     for across in range(region.tiles[1]):
                         row, column = region.origin[0] + 32 * down, region.origin[1] + 32 * across
@@ -28,7 +29,7 @@ def test_the_regions_take_every_element_once(rows: int, columns: int) -> None:
 def test_the_reduction_takes_every_element_once(rows: int, columns: int) -> None:
     seen = np.zeros((rows, columns), np.int64)
     for layout in ragged.reduction_maps(rows, columns):
-        places = pw.values(layout)[pw.active(layout)]
+        places = values(layout)[active(layout)]
         np.add.at(seen, (places[:, 0], places[:, 1]), 1)
     assert (seen == 1).all()
 
@@ -63,5 +64,5 @@ def test_a_wrong_piece_is_seen() -> None:
     given = ragged.values(37, 41)
     regions = ragged.transpose_regions(37, 41)
     first = regions[0]
-    regions[0] = ragged.Region(first.origin, first.tiles, first.load, pw.restricted(first.store, ((0, 31), (0, 32))))
+    regions[0] = ragged.Region(first.origin, first.tiles, first.load, restricted(first.store, ((0, 31), (0, 32))))
     assert not np.array_equal(ragged.run_transpose(regions, given), given.T)

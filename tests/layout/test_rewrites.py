@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.layout.view.landing import FILL, landing, tile_starts
 
 from tilewright.layout.numbers.symbol import Symbol, text_of
 from tilewright.layout.view.rewrite import (
@@ -22,7 +23,7 @@ from tilewright.layout.view.rewrite import (
     successors,
 )
 from tilewright.layout.view.strided_view import StridedView
-from tilewright.layout.view.tiled_view import FILL, Dimension, TiledView, tiled
+from tilewright.layout.view.tiled_view import Dimension, TiledView, tiled
 
 NUMBERS = tuple(range(1, 9))
 SURROUNDINGS = (
@@ -34,12 +35,12 @@ SURROUNDINGS = (
 
 def same_meaning(before: TiledView, after: TiledView, step: Step, order: str) -> bool:
     """Whether `step` took `before` to `after` keeping what `order` says, tile by tile."""
-    starts = list(before.tile_starts())
+    starts = list(tile_starts(before))
     moved = [moved_start(before, step, start) for start in starts]
-    if sorted(moved) != sorted(after.tile_starts()):
+    if sorted(moved) != sorted(tile_starts(after)):
         return False
     for start, there in zip(starts, moved, strict=True):
-        expected, found = before.landing(start), after.landing(there)
+        expected, found = landing(before, start), landing(after, there)
         if order == "permuted":
             expected, found = np.sort(expected), np.sort(found)
         if not np.array_equal(expected, found):
@@ -124,9 +125,9 @@ def test_join_that_would_read_the_next_row_does_not_apply() -> None:
     # A tile of 8 in rows of 12 clips at the row's end; in the joined dimension it would read on.
     view = tiled(StridedView((12, 5), (2, 24), 0, 2), (8, 1))
     assert apply(view, Step("join-inside", 0)) is None
-    assert FILL in view.landing((8, 0))
+    assert FILL in landing(view, (8, 0))
     joined = TiledView((Dimension(60, 2, 8, 1, 4),), 0, 2)
-    assert FILL not in joined.landing((8,))
+    assert FILL not in landing(joined, (8,))
 
 
 def test_split_that_does_not_divide_does_not_apply() -> None:

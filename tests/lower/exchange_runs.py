@@ -69,10 +69,8 @@ def ran(
     return run_on_machine(text, "exchange.ptx", launch, buffers, interpretations=interpretations_of("tolerant"))
 
 
-def ran_through(
-    source: LinearLayout, destination: LinearLayout, store: ExchangePlan, load: ExchangePlan, given: NDArray[np.uint8]
-) -> PtxRun:
-    text = memory_kernel_text(source, destination, store, load)
+def stored_run(source: LinearLayout, store: ExchangePlan, given: NDArray[np.uint8]) -> PtxRun:
+    text = memory_kernel_text(source, store)
     launch = launch_of(source, store)
     buffers = buffers_for(launch, {"tile_in": given}, "the test")
     return run_on_machine(text, "exchange.ptx", launch, buffers, interpretations=interpretations_of("tolerant"))

@@ -28,7 +28,8 @@ from tilewright.ir.tile.facts import the_program
 from tilewright.ir.tile_stream import TileStream
 from tilewright.machine.core.plan import run_plan
 from tilewright.synth.decide import Wanted
-from tilewright.synth.distribution.stream_k import leftover
+from tilewright.synth.distribution.stream_k import costs_of, leftover
+from tilewright.targets import target
 
 COOPERATIVE: dict[str, Any] = {"tile": (128, 128), "stages": 3, "turns": False}
 IN_TURN: dict[str, Any] = {"tile": (128, 64), "stages": 3, "turns": True, "consumers": 2}
@@ -169,7 +170,7 @@ def test_the_small_instance_has_the_same_text(shape: tuple[int, int, int], wante
 def test_no_share_is_longer_than_a_tile_and_helpers_are_done_when_owners_are(
     tiles: int, slices: int, least: int, ctas: int, turns: bool
 ) -> None:
-    stream = leftover(tiles, slices, least, ctas, slice_cycles=700, turns=turns)
+    stream = leftover(tiles, slices, least, ctas, slice_cycles=700, costs=costs_of(target("sm_90a"), turns=turns))
     if stream is None:
         return
     assert 0 < stream.tiles < stream.ctas == ctas and (tiles - stream.tiles) % ctas == 0

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
-from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.report.text import render_finding, render_findings, render_verdict
+from tilewright.report.text import render_finding, render_findings
 
 FINDING = Diagnostic(
     "TX001",
@@ -57,13 +56,6 @@ def test_findings_beyond_the_limit_are_counted() -> None:
     text = render_findings([FINDING] * 5, limit=2)
     assert text.count("error[TX001]") == 2
     assert text.endswith("and 3 more findings")
-
-
-def test_unknown_is_never_shown_as_a_pass() -> None:
-    assert render_verdict(Proven("all trip counts", ("a",), ("c",))).startswith("proven for all trip counts")
-    assert "error[TX001]" in render_verdict(Refuted((FINDING,)))
-    unknown = render_verdict(Unknown(("two rings",)))
-    assert unknown.startswith("unknown") and "two rings" in unknown and "proven" not in unknown
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300), st.integers(1, 400), st.text(max_size=40))

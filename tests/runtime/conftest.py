@@ -19,7 +19,7 @@ from tilewright.runtime.device import Device
 
 SUCCESS = real.CUresult.CUDA_SUCCESS
 CONTEXT = 0xC0
-H200 = Device(0, "NVIDIA H200", (9, 0), 132, 232448, 60 << 20, 143 << 30, CONTEXT)
+H200 = Device(0, "NVIDIA H200", (9, 0), 132, 232448, 60 << 20, CONTEXT)
 
 
 @dataclass

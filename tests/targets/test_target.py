@@ -85,7 +85,8 @@ def test_rates_and_parameters_of_hopper_devices_are_not_inherited() -> None:
     blackwell = target("sm_100a").facts
     assert not [key for key in blackwell if re.match("few_rows|latency|long_sum", key)]
     estimated = {key for key, fact in blackwell.items() if fact.estimate_of}
-    assert estimated == {key for key in blackwell if re.match("exchange|pipeline|rows|time_model", key)}
+    groups = "exchange|grouped|pipeline|promotion|rows|stream_k|time_model"
+    assert estimated == {key for key in blackwell if re.match(groups, key)}
     assert {blackwell[key].estimate_of for key in estimated} == {"sm_90a"}
     for key in set(blackwell) - estimated:
         assert not re.search("H200|fitted|least squares", blackwell[key].source), key

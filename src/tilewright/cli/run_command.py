@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,16 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         from tilewright.cli.run_ptx import run_ptx
 
         return run_ptx(arguments)
-    if arguments.launch:
-        raise TilewrightError("--launch is for PTX texts; a bundle has its launches in it", remedy="leave it out")
-    if arguments.isa is not None:
-        raise TilewrightError("--isa is for PTX texts; a bundle is proved, and not judged again", remedy="leave it out")
-    for name in ("statistics", "show_reviews", "all", "select", "ignore", "allow"):
-        if getattr(arguments, name):
-            option = f"--{name.replace('_', '-')}"
-            raise TilewrightError(
-                f"{option} is for the findings of PTX texts; a bundle is not judged again", remedy="leave it out"
-            )
+    _refuse_options_of_texts(arguments)
     from tilewright.base.run_time import extents_of, plan_at
     from tilewright.cli.arrays import npz_bytes, random_inputs, read_arrays, read_inputs
     from tilewright.cli.terminal.files import require_writable, write_files
@@ -118,10 +110,33 @@ def run(arguments: argparse.Namespace) -> int:
         npz_bytes(stream, results)
         written = write_files({Path(arguments.outputs): stream.getvalue()})
     errors = relative_errors(bundle, inputs, results)
+    where = "GPU" if on_gpu else "CPU machine"
+    matches = _reported(arguments, bundle, where, seconds, errors, written, nothing=not plan.launches)
+    return 1 if matches is False and not arguments.exit_zero else 0
+
+
+def _refuse_options_of_texts(arguments: argparse.Namespace) -> None:
+    if arguments.launch:
+        raise TilewrightError("--launch is for PTX texts; a bundle has its launches in it", remedy="leave it out")
+    if arguments.isa is not None:
+        raise TilewrightError("--isa is for PTX texts; a bundle is proved, and not judged again", remedy="leave it out")
+    for name in ("statistics", "show_reviews", "all", "select", "ignore", "allow"):
+        if getattr(arguments, name):
+            option = f"--{name.replace('_', '-')}"
+            raise TilewrightError(
+                f"{option} is for the findings of PTX texts; a bundle is not judged again", remedy="leave it out"
+            )
+
+
+def _reported(
+    arguments: argparse.Namespace, bundle: Bundle, where: str, seconds: float, errors: dict[str, float] | None,
+    written: Sequence[str], *, nothing: bool,
+) -> bool | None:  # fmt: skip
+    """Whether the results match NumPy's, which is reported; None where they are not compared. nothing: no launch."""
+    buffers = [buffer for buffer in bundle.plan.buffers if buffer.role == "output"]
     limits = {buffer.name: ERROR_LIMITS.get(buffer.element, 0.0) for buffer in buffers}
     # An error that is no number does not match.
     matches = None if errors is None else all(error <= limits[name] for name, error in errors.items())
-    where = "GPU" if on_gpu else "CPU machine"
     if arguments.format == "json":
         shown = None if errors is None else {k: v if math.isfinite(v) else None for k, v in errors.items()}
         document = {
@@ -135,7 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(document, indent=2, allow_nan=False))
     elif not (arguments.quiet and matches is not False):
         print(f"{bundle.name} on the {where}: {seconds:.2f} s")
-        if not plan.launches:
+        if nothing:
             print("  nothing is launched: no result has an element")
         if errors is None:
             print("  not compared with NumPy: that would take too long")
@@ -144,7 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"  {name} {verdict} NumPy in float64: relative error {error:.2e} (limit {limits[name]:.0e})")
         for path in written:
             print(f"wrote {path}")
-    return 1 if matches is False and not arguments.exit_zero else 0
+    return matches
 
 
 def load_bundle(path: str) -> Bundle:

@@ -338,7 +338,7 @@ def corrected_sum(op: ContractOp, axes: CascadeAxes) -> SSAValue | None:
     return bare(owner.result) if any(axes.kept(bare(each)) <= {axes.row} for each in owner.operands) else None
 
 
-def carried_sum(program: tile.ProgramOp, product: Product, axes: CascadeAxes) -> int | None:
+def carried_sum(product: Product, axes: CascadeAxes) -> int | None:
     """Which value of its walk a product is added to, where that begins at 0 and nothing else is done with it while the
     axis is walked; None of any other product."""
     loop = product.op.parent_op()

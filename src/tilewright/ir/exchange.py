@@ -169,13 +169,11 @@ class ExchangeCost:
 
 @dataclass(frozen=True, slots=True)
 class ExchangePlan:
-    """The cheapest known exchange. elements_in, elements_out: of each thread, 0 where the tile comes from or goes to
-    shared memory; warps: of the CTA; kind: what the chain does, in words."""
+    """The cheapest known exchange. elements_in: of each thread; warps: of the CTA; kind: what the chain does."""
 
     kind: str
     element_bytes: int
     elements_in: int
-    elements_out: int
     warps: int
     steps: tuple[Step, ...]
     cost: ExchangeCost

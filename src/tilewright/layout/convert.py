@@ -25,9 +25,7 @@ _MOST_CHOOSING_BITS = 10
 """Bits whose values each need a piece of their own."""
 
 
-def linear_of_layout(
-    layout: Layout, input_name: str = "index", output_name: str = "offset"
-) -> LinearLayout | NotExpressible:
+def linear_of_layout(layout: Layout) -> LinearLayout | NotExpressible:
     """The layout as a matrix over F2, from the bits of its integer to those of its value.
 
     Domain: known sizes, extents powers of two, offset 0, and digits' values that share no bit (so no stride below 0);
@@ -53,7 +51,7 @@ def linear_of_layout(
     rows = max([column.bit_length() for column in columns], default=0)
     if max(rows, len(columns)) > MOST_BITS:
         return NotExpressible(f"more than {MOST_BITS} bits")
-    return LinearLayout(((input_name, len(columns)),), ((output_name, rows),), tuple(columns))
+    return LinearLayout((("index", len(columns)),), (("offset", rows),), tuple(columns))
 
 
 def layout_of_linear(layout: LinearLayout) -> Layout | NotExpressible:
@@ -136,9 +134,7 @@ def layout_of_piecewise(layout: Piecewise) -> Layout | NotExpressible:
             raise AssertionError("one output has one row")
 
 
-def linear_of_piecewise(
-    layout: Piecewise, input_name: str = "index", output_name: str = "offset"
-) -> LinearLayout | NotExpressible | NotDecided:
+def linear_of_piecewise(layout: Piecewise) -> LinearLayout | NotExpressible | NotDecided:
     """The pieces as a matrix over F2, from the bits of the place's number to those of the one output.
 
     Domain: extents powers of two, one output, defined everywhere, 0 to 0, and values that are the exclusive or of
@@ -172,7 +168,7 @@ def linear_of_piecewise(
             f"at the bits {found.place} the exclusive or is {found.left}, and the value {found.right}"
         )
     rows = max([column.bit_length() for column in columns], default=0)
-    return LinearLayout(((input_name, count),), ((output_name, rows),), tuple(columns))
+    return LinearLayout((("index", count),), (("offset", rows),), tuple(columns))
 
 
 def refined(layout: Piecewise, extents: tuple[int, ...]) -> Piecewise | NotExpressible | NotDecided:

@@ -88,12 +88,12 @@ def name_arrays_apart(module: ModuleOp) -> None:
                 op.properties["sym_name"] = StringAttr(name)
 
 
-def shared_buffer(build: Build, name: str, address: int, instances: int, size_bytes: int) -> SSAValue:
-    """Shared memory of bytes, one slot in each instance, that no ring guards."""
+def shared_buffer(build: Build, name: str, address: int, size_bytes: int) -> SSAValue:
+    """Shared memory of bytes, one slot, that no ring guards."""
     properties: dict[str, Attribute] = {
         "sym_name": StringAttr(name),
         "address": IntAttr(address),
-        "instances": IntAttr(instances),
+        "instances": IntAttr(1),
     }
     kind = MemoryType(
         StringAttr("SMEM"), StringAttr(Element.U8.value), IntAttr(1), IntAttr(size_bytes), StringAttr("none")

@@ -122,7 +122,7 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
         else global_array(build, each, shape_of(program, each.name))
         for each in (_of_whole_runs(program, decisions) if in_runs else buffers(program))
     }
-    through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
+    through = [shared_buffer(build, "turned", 0, smem)] if turned else []
     if decisions.programmatic:
         wait_for_launch_before(build)
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)

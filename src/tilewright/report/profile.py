@@ -195,7 +195,7 @@ def profile_to_json(report: ProfileReport) -> dict[str, object]:
     return document
 
 
-def profile_page(report: ProfileReport, footer: str = "") -> Page:
+def profile_page(report: ProfileReport) -> Page:
     """The report as a page."""
     sections = [_section(kernel) for kernel in report.kernels]
     if report.notes:
@@ -205,7 +205,6 @@ def profile_page(report: ProfileReport, footer: str = "") -> Page:
         f"{report.tool} on {report.target}; {report.cache}",
         tuple(_badges(report.kernels)),
         tuple(sections),
-        footer,
     )
 
 

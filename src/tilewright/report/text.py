@@ -1,4 +1,4 @@
-"""How is a finding or a verdict shown as plain text?
+"""How is a finding shown as plain text?
 
 The form is that of a compiler's diagnostics: what is wrong, where, the line with the place underlined, the place it
 conflicts with, the steps of a run that shows it, the rule's source, the repair. Long operand lists are cut, and control
@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
-from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.report.operand_lists import cut_operands
 from tilewright.report.origin_text import in_source_words, origin_lines
 
@@ -78,20 +77,6 @@ def render_findings(findings: Sequence[Diagnostic], *, limit: int | None = None)
         rest = len(findings) - len(shown)
         parts.append(f"and {rest} more finding{'s' if rest > 1 else ''}")
     return "\n\n".join(parts)
-
-
-def render_verdict(verdict: Verdict, *, limit: int | None = None) -> str:
-    """A verdict with what it rests on: claims and assumptions, findings, or what would decide it."""
-    match verdict:
-        case Proven(scope, assumptions, claims):
-            lines = [f"proven for {scope}: no hang, no race"]
-            lines.extend(f"  {printable(claim)}" for claim in claims)
-            lines.extend(f"  assuming {shown(assumption)}" for assumption in assumptions)
-            return "\n".join(lines)
-        case Refuted(findings):
-            return "\n".join(("refuted", render_findings(findings, limit=limit)))
-        case Unknown(reasons):
-            return "\n".join(("unknown: not decided", *(f"  {shown(reason)}" for reason in reasons)))
 
 
 def repair_words(repair: Repair) -> str:

@@ -125,7 +125,6 @@ class Device:
     sm_count: int
     shared_bytes_per_block: int
     l2_bytes: int
-    memory_bytes: int
     context: int
 
 
@@ -156,7 +155,6 @@ def open_device(ordinal: int = 0) -> Device:
         sm_count=attribute("MULTIPROCESSOR_COUNT"),
         shared_bytes_per_block=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         l2_bytes=attribute("L2_CACHE_SIZE"),
-        memory_bytes=int(check(cuda.cuDeviceTotalMem(handle), f"asking GPU {ordinal} for its memory")),
         context=int(context),
     )
 

@@ -270,7 +270,7 @@ def _by_relation(left: AnyLayout, right: AnyLayout, facts: Facts, effort: Effort
                 return _confirmed(left, right, index, at)
         return Equal("relations of integers")
     except library.Error as error:
-        return _limit(library, error, effort)
+        return _limit(error, effort)
 
 
 def _sample(
@@ -307,7 +307,7 @@ def _same_shape(left: Layout, right: Layout) -> bool:
     return nested.flatten(left.shape) == nested.flatten(right.shape)
 
 
-def _limit(library: Any, error: Exception, effort: Effort) -> NotDecided:
+def _limit(error: Exception, effort: Effort) -> NotDecided:
     if _LIMIT_MET in str(error):
         return NotDecided(f"isl met its limit of {effort.set_operations} operations", "a larger `set_operations`")
     return NotDecided(f"isl gave no answer: {error}", "another form of the question, such as known sizes")

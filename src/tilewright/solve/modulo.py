@@ -50,12 +50,11 @@ _PRICE_SHARE = 0.25
 @dataclass(frozen=True, slots=True)
 class Optimum:
     """A schedule of the least interval. bound: the lower bound that it meets, or None where `searched`: every shorter
-    interval was found impossible. cheapest: no schedule of that interval has a lower price."""
+    interval was found impossible."""
 
     solution: ModuloSolution
     bound: Bound | None
     searched: bool
-    cheapest: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +107,15 @@ def optimum(
                     f"{first.interval} cycles are possible, and nothing below {lower} is",
                     "more effort, or a coarser grain of time",
                 )
-    cheaper, cheapest = _cheapest(problem, first, seconds * _PRICE_SHARE)
-    return Optimum(cheaper, bound, searched, cheapest)
+    return Optimum(_cheapest(problem, first, seconds * _PRICE_SHARE), bound, searched)
 
 
 def _undetermined(lower: int) -> Undetermined:
     return Undetermined(f"no schedule found in the time given; none has less than {lower} cycles", "more effort")
 
 
-def _cheapest(problem: ModuloProblem, first: ModuloSolution, seconds: float) -> tuple[ModuloSolution, bool]:
-    """The cheapest schedule of that interval, and whether it is proved to be."""
+def _cheapest(problem: ModuloProblem, first: ModuloSolution, seconds: float) -> ModuloSolution:
+    """The cheapest schedule of that interval that was found in the time given."""
     built = _model(problem, first.interval, first.interval)
     model = built.model
     horizon = _horizon(problem, first.interval)
@@ -130,8 +128,8 @@ def _cheapest(problem: ModuloProblem, first: ModuloSolution, seconds: float) -> 
     # Not begun from the first schedule: the solver gets further without it.
     found, proved = _solve(built, problem, seconds, None)
     if found is None or (not proved and _price(problem, found) >= _price(problem, first)):
-        return first, False
-    return found, proved
+        return first
+    return found
 
 
 def _price(problem: ModuloProblem, solution: ModuloSolution) -> int:

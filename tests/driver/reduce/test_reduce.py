@@ -10,7 +10,7 @@ import pytest
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.check import check_text
 from tilewright.driver.reduce.pieces import normalised, tidied, unused_parameters, without_kernels
-from tilewright.driver.reduce.reduce import reduce_finding, reduce_text
+from tilewright.driver.reduce.reduce import reduce_finding
 from tilewright.frontends.ptx.reader import read
 
 BUGS = Path(__file__).parents[3] / "docs" / "bugs"
@@ -80,25 +80,13 @@ def test_what_is_not_shown_is_an_error() -> None:
     assert "TM102" in raised.value.remedy
     with pytest.raises(TilewrightError):
         reduce_finding("this is no PTX", "k.ptx", "MB013")
-    with pytest.raises(TilewrightError, match="does not show"):
-        reduce_text(bug("slots-overlap"), lambda text: False)
 
 
-def test_time_is_bounded_and_told() -> None:
-    told: list[float] = []
-    text = bug("slots-overlap")
-    reduced = reduce_text(text, lambda other: "cp.async.bulk" in other, seconds=0.2, progress=told.append)
-    assert "cp.async.bulk" in reduced.text
-    assert told and all(0.0 <= share <= 1.0 for share in told) and told == sorted(told)
-    stopped = reduce_text(text, lambda other: True, seconds=-1.0)
-    assert not stopped.finished and stopped.tries == 0
-
-
-def test_the_predicate_alone_decides() -> None:
-    reduced = reduce_text(bug("slots-overlap"), lambda text: text.count("cp.async.bulk") == 2, seconds=10.0)
-    assert reduced.finished and reduced.text.count("cp.async.bulk") == 2
-    assert "mbarrier.init" not in reduced.text and "ld.shared" not in reduced.text and "bra" not in reduced.text
-    assert reduced.text.rstrip().endswith("}") and "ret;" in reduced.text
+def test_time_is_bounded_and_reported() -> None:
+    shares: list[float] = []
+    found = reduce_finding(bug("slots-overlap"), "k.ptx", "TM102", seconds=0.2, progress=shares.append)
+    assert found.finding.code == "TM102"
+    assert shares and all(0.0 <= share <= 1.0 for share in shares) and shares == sorted(shares)
 
 
 SCOPES = """\

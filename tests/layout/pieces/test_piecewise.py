@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.layout.pieces.enumeration import active, flip, rotated, values
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.answer import NotDecided, NotExpressible
@@ -67,7 +68,7 @@ def permutations(draw: st.DrawFn) -> Piecewise:
     both = pw.product(first, second)
     over = (extent, second.defined)
     if draw(st.booleans()):
-        both = answered(algebra.compose(pw.flip(over, draw(st.integers(0, 1))), both))
+        both = answered(algebra.compose(flip(over, draw(st.integers(0, 1))), both))
     return answered(algebra.compose(pw.permuted(over, draw(st.permutations([0, 1]))), both))
 
 
@@ -87,12 +88,12 @@ def test_composition(data: st.DataObject, middle: int) -> None:
 
 @given(layouts())
 def test_values_and_masks_say_what_calls_say(layout: Piecewise) -> None:
-    mask, images = pw.active(layout), pw.values(layout, undefined=-99)
+    mask, images = active(layout), values(layout)
     called = every(layout)
     assert layout.defined == len(called) == int(mask.sum())
     for place in product(*map(range, layout.extents)):
         assert bool(mask[place]) == (place in called)
-        assert tuple(images[place]) == called.get(place, (-99,) * layout.outputs)
+        assert tuple(images[place]) == called.get(place, (-1,) * layout.outputs)
 
 
 @given(layouts())
@@ -151,18 +152,16 @@ def test_a_tail_is_two_pieces_and_its_inverse_one_for_each_block() -> None:
     assert (lanes.extents, lanes.defined, len(lanes.pieces)) == ((32, 4), 100, 2)
     back = answered(algebra.inverse(lanes))
     assert len(back.pieces) == 4
-    assert algebra.equal(answered(algebra.compose(lanes, back)), pw.identity((100,)))
+    assert algebra.difference(answered(algebra.compose(lanes, back)), pw.identity((100,))) is None
     round_trip = answered(algebra.compose(back, lanes))
     assert every(round_trip) == {place: place for place in every(lanes)}
 
 
 def test_flips_slices_and_joints() -> None:
-    rotated = pw.concatenation([pw.window((3,), (7,)), pw.window((0,), (3,))], 0)
-    assert [rotated(i) for i in range(10)] == [((i + 3) % 10,) for i in range(10)]
-    assert algebra.equal(answered(algebra.compose(pw.flip((10,), 0), pw.flip((10,), 0))), pw.identity((10,)))
-    back = answered(algebra.inverse(rotated))
+    assert algebra.difference(answered(algebra.compose(flip((10,), 0), flip((10,), 0))), pw.identity((10,))) is None
+    back = answered(algebra.inverse(rotated(10, 3)))
     assert [back(i) for i in range(10)] == [((i - 3) % 10,) for i in range(10)]
-    halves = pw.concatenation([pw.window((0,), (4,)), pw.window((4,), (6,))], 0)
+    halves = Piecewise((10,), 1, tuple(Piece((half,), ((1,),), (0,)) for half in ((0, 4), (4, 10))))
     assert len(algebra.simplified(halves).pieces) == 1
 
 
@@ -194,8 +193,9 @@ def test_too_many_pieces_is_not_decided() -> None:
 
 
 def test_large_extents_cost_nothing() -> None:
-    large = pw.product(pw.flip((10**12,), 0), pw.flip((10**15 + 7,), 0))
-    assert algebra.equal(answered(algebra.compose(large, large)), pw.identity((10**12, 10**15 + 7)))
+    large = pw.product(flip((10**12,), 0), flip((10**15 + 7,), 0))
+    twice = answered(algebra.compose(large, large))
+    assert algebra.difference(twice, pw.identity((10**12, 10**15 + 7))) is None
     assert large.size == prod(large.extents)
 
 
@@ -208,9 +208,6 @@ def test_large_extents_cost_nothing() -> None:
         lambda: Piecewise((4,), 2, (Piece(((0, 3),), ((1,),), (0,)),)),
         lambda: pw.permuted((2, 3), (0, 0)),
         lambda: pw.blocked(10, 0),
-        lambda: pw.concatenation([], 0),
-        lambda: pw.concatenation([pw.identity((2, 3)), pw.identity((2, 4))], 0),
-        lambda: pw.values(pw.identity((1 << 30,))),
         lambda: pw.identity((4,))(4),
     ],
 )
@@ -222,6 +219,5 @@ def test_errors_are_messages(make: object) -> None:
 
 def test_pieces_meet_nowhere() -> None:
     assert boxes.overlapping([piece.box for piece in pw.blocked(1000, 96).pieces]) is None
-    assert np.array_equal(
-        np.sort(pw.values(pw.blocked(1000, 96))[pw.active(pw.blocked(1000, 96))].ravel()), np.arange(1000)
-    )
+    rows = pw.blocked(1000, 96)
+    assert np.array_equal(np.sort(values(rows)[active(rows)].ravel()), np.arange(1000))

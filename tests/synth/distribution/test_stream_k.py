@@ -9,8 +9,11 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.kernels import batched_kernel, matmul_kernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.synth.distribution.stream_k import Stream, leftover, pays
+from tilewright.synth.distribution.stream_k import Stream, costs_of, leftover, pays
 from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import target
+
+COSTS = costs_of(target("sm_90a"), turns=True)
 
 
 def decided(dims: dict[str, int], kernel: Kernel = matmul_kernel, **wanted: Any) -> CascadeDecisions:
@@ -33,7 +36,7 @@ def test_fewer_tiles_than_ctas_may_all_be_streamed() -> None:
 
 def test_nothing_is_left_where_tiles_come_out_even_or_heads_would_be_too_short() -> None:
     def left(tiles: int, slices: int) -> Stream | None:
-        return leftover(tiles, slices, least=2, ctas=132, slice_cycles=1000, turns=True)
+        return leftover(tiles, slices, least=2, ctas=132, slice_cycles=1000, costs=COSTS)
 
     assert left(264, 64) is None
     assert left(131, 64) is None  # one helper of 131 tiles
@@ -45,7 +48,7 @@ def test_nothing_is_left_where_tiles_come_out_even_or_heads_would_be_too_short()
 
 
 def test_short_heads_are_expected_to_save_nothing() -> None:
-    long, short = (leftover(232, slices, least=2, ctas=132, slice_cycles=700, turns=True) for slices in (128, 28))
+    long, short = (leftover(232, slices, least=2, ctas=132, slice_cycles=700, costs=COSTS) for slices in (128, 28))
     assert long is not None and pays(long, 232)
     assert short is None or not pays(short, 232)
     assert decided({"M": 4096, "N": 4096, "K": 14336}, stream_k=None).stream is not None

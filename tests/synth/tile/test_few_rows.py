@@ -63,7 +63,7 @@ def test_middling_rows_may_be_the_accumulators_columns_and_leave_in_bulk() -> No
 
 def test_a_wish_is_not_overruled_and_others_products_are_theirs() -> None:
     question = asked(64, 13312, 16384)
-    assert is_few_rows(question, HOPPER, Wanted())
+    assert is_few_rows(question, Wanted())
     for wish in (
         {"tile": (64, 64)},
         {"split": 2},
@@ -72,14 +72,14 @@ def test_a_wish_is_not_overruled_and_others_products_are_theirs() -> None:
         {"cluster": (2, 1)},
         {"turns": False},
     ):
-        assert not is_few_rows(question, HOPPER, Wanted(**wish))
-    assert is_few_rows(replace(question, element_bytes=1), HOPPER, Wanted())
+        assert not is_few_rows(question, Wanted(**wish))
+    assert is_few_rows(replace(question, element_bytes=1), Wanted())
     # In two levels, but for scales that the loop multiplies with.
-    assert is_few_rows(replace(question, element_bytes=1, scaled_depth=128), HOPPER, Wanted())
+    assert is_few_rows(replace(question, element_bytes=1, scaled_depth=128), Wanted())
     for other in ({"batch": 2}, {"products": 2}, {"scaled_depth": 128, "scaled": True}):
-        assert not is_few_rows(replace(question, **other), HOPPER, Wanted())
+        assert not is_few_rows(replace(question, **other), Wanted())
     for m, n in ((4096, 4096), (2049, 8192), (256, 511), (128, 256)):
-        assert not is_few_rows(asked(m, n, 4096), HOPPER, Wanted())
+        assert not is_few_rows(asked(m, n, 4096), Wanted())
     assert decided(64, 13312, 16384, tile=(64, 64)).tile_rows == 64
 
 
@@ -114,7 +114,7 @@ def test_a_second_wave_of_few_tiles_is_avoided(m: int, n: int, k: int) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(734, 1536, 8960), (530, 1536, 8960), (1170, 3584, 18944)])
 def test_of_more_rows_sums_are_shared_where_whole_tiles_leave_too_much(m: int, n: int, k: int) -> None:
-    assert is_few_rows(asked(m, n, k, rows_of_b=False), HOPPER, Wanted())
+    assert is_few_rows(asked(m, n, k, rows_of_b=False), Wanted())
     plan = decided(m, n, k, rows_of_b=False)
     assert plan.shares > 1 and plan.ctas > 90
 

@@ -68,7 +68,9 @@ def test_wishes_come_first():
 
 def test_more_work_takes_longer():
     shape = TileShape(128, 128, 128, 2)
-    cycles = [scaled_cycles(RATES, question(m, 4096, k), shape) for m, k in ((128, 1024), (128, 4096), (4096, 4096))]
+    cycles = [
+        scaled_cycles(RATES, question(m, 4096, k), shape, TARGET) for m, k in ((128, 1024), (128, 4096), (4096, 4096))
+    ]
     assert cycles == sorted(cycles)
 
 
@@ -78,9 +80,9 @@ def test_what_scales_cost_beside_overlapping_slots_is_counted():
     plain = TileQuestion(extents, 1, 2, (False,), (1, 1), 1, 128)
     scaled = replace(plain, scaled=True)
     overlapping = TileShape(128, 128, 128, 2, False)
-    assert scaled_cycles(RATES, plain, overlapping) < scaled_cycles(RATES, scaled, overlapping)
+    assert scaled_cycles(RATES, plain, overlapping, TARGET) < scaled_cycles(RATES, scaled, overlapping, TARGET)
     alone = TileShape(192, 128, 128, 3, False)
-    assert scaled_cycles(RATES, plain, alone) == scaled_cycles(RATES, scaled, alone)
+    assert scaled_cycles(RATES, plain, alone, TARGET) == scaled_cycles(RATES, scaled, alone, TARGET)
 
 
 def test_other_columns_are_taken_where_tiles_come_out_much_better():

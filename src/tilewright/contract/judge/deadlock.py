@@ -89,7 +89,7 @@ def _cause(
             barrier = cluster.barriers.get(awaited.cta, {}).get(awaited.address)
             if barrier is None:
                 return None
-            return _barrier_cause(state, cluster, barrier, waiters, waiting)
+            return _barrier_cause(cluster, barrier, waiters, waiting)
         case "named barrier":
             found = cluster.named.get((awaited.cta, awaited.address))
             arrived = len(found.arrivals) if found is not None else 0
@@ -139,7 +139,7 @@ def _cause(
 
 
 def _barrier_cause(
-    state: LaunchState, cluster: ClusterState, barrier: BarrierState, waiters: list[Waiter],
+    cluster: ClusterState, barrier: BarrierState, waiters: list[Waiter],
     waiting: dict[WarpActor, Waiter],
 ) -> Cause | None:  # fmt: skip
     phase = barrier.current

@@ -46,12 +46,12 @@ def _plain_uses(tokens: tuple[Token, ...], until: str) -> tuple[tuple[str, ...],
     return tuple(outside), tuple(inside)
 
 
-def number_token(operation: Operation, ordinal: int = 0) -> int:
-    """The `ordinal`th number that is written among the op's operands."""
-    found = [token for token in operation.tokens if token.kind == "number"]
-    if ordinal >= len(found) or not found[ordinal].text.isdigit():
+def number_token(operation: Operation) -> int:
+    """The first number that is written among the op's operands."""
+    found = next((token.text for token in operation.tokens if token.kind == "number"), "")
+    if not found.isdigit():
         raise NotFollowed(operation.line, f"{operation.name} names no number that is read")
-    return int(found[ordinal].text)
+    return int(found)
 
 
 def attribute_number(operation: Operation, name: str) -> int:

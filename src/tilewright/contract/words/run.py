@@ -142,7 +142,7 @@ class Run:
             case "join":
                 return self._join(state, step)
             case "sync":
-                return self._sync(state, step)
+                return self._sync(state)
             case _:
                 pass
         state.time += 1
@@ -239,7 +239,7 @@ class Run:
             join(state.clock, other.clock)
         return True
 
-    def _sync(self, state: AgentState, step: Step) -> bool:
+    def _sync(self, state: AgentState) -> bool:
         """A barrier of all agents: the last to come lets all of them go on."""
         if state.released:
             state.released = False

@@ -45,9 +45,9 @@ def allocated(name: str, described: MemRef, line: int) -> View:
     return View(region, described.shape, described.element_bits, (), "shared", described.strides, 0)
 
 
-def type_after(operation: Operation, mark: str = "to ") -> MemRef | None:
+def type_after(operation: Operation) -> MemRef | None:
     """The memref that an op's types end with."""
-    return memref(split_types(operation.types.rsplit(mark, 1)[-1])[-1]) if operation.types else None
+    return memref(split_types(operation.types.rsplit("to ", 1)[-1])[-1]) if operation.types else None
 
 
 # ---------------------------------------------------------------- views

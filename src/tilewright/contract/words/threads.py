@@ -418,12 +418,12 @@ def shuffle(walk: Walk, operation: Operation, environment: Environment) -> None:
         raise NotFollowed(line, f"{operation.name} whose mask does not name all threads of a warp is not followed")
     if isinstance(value, int | Scalar):
         values = by_thread(walk, value)
-        if isinstance(value, int) or (values is not None and _same_in_warps(walk, values)):
+        if isinstance(value, int) or (values is not None and _same_in_warps(values)):
             found = value
     bind(environment, operation.results[0], found)
     for name in operation.results[1:]:
         bind(environment, name, 1)
 
 
-def _same_in_warps(walk: Walk, values: tuple[int, ...]) -> bool:
+def _same_in_warps(values: tuple[int, ...]) -> bool:
     return all(value == values[place - place % WARP_THREADS] for place, value in enumerate(values))

@@ -24,6 +24,7 @@ from tilewright.machine.protocol.protocol_run import ProtocolReport
 from tilewright.machine.protocol.steering import Steering, steering
 
 if TYPE_CHECKING:
+    from tilewright.frontends.ptx.ast import Instruction
     from tilewright.machine.protocol.counter_values import Snapshot
     from tilewright.machine.symbolic.tracker import SymbolicRun
 
@@ -183,6 +184,42 @@ def left_by_inputs(symbolic: SymbolicRun | None) -> frozenset[tuple[int, int]]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What of a loop is judged, in the order of the text. places: positions; blocks: of each; whole, below: indices of
+    what every iteration executes, and of what stands below the loop's latch; passed: blocks that each iteration
+    passes."""
+
+    places: list[int]
+    instructions: list[Instruction]
+    blocks: list[int]
+    whole: list[int]
+    below: frozenset[int]
+    passed: list[int]
+
+
+def _body_of(report: ProtocolReport, steers: Steering, number: int) -> _Body:
+    from tilewright.machine.protocol.latches import latch_of
+
+    loop, text = report.loops[number], report.sliced.text
+    flow, natural = text.flow, text.flow.loops[number]
+    places = [
+        position
+        for position in sorted(loop.positions)
+        if position in report.sliced.executed
+        and (text.facts[position].kept or not steers.registers.isdisjoint(text.facts[position].writes))
+    ]
+    blocks = [flow.block_of[at] for at in places]
+    latch = latch_of(flow, natural)
+    below = frozenset(at for at, place in enumerate(places) if latch is not None and latch.is_below(flow, place))
+    inside = {flow.block_of[position] for position in loop.positions}
+    leaving = [flow.blocks[each].end - 1 for each in inside if not inside.issuperset(flow.blocks[each].successors)]
+    first_exit = min(leaving, default=0) if loop.head == min(loop.positions) else 0
+    last = frozenset(flow.passed(natural, last=True))
+    whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
+    return _Body(places, [flow.instructions[at] for at in places], blocks, whole, below, flow.passed(natural))
+
+
 def _repeats(
     report: ProtocolReport, steers: Steering, chosen: frozenset[str], number: int, snapshots: list[Snapshot],
     barriers: Sequence[_Barriers], awaited: Collection[tuple[int, int]], ended: bool,
@@ -194,17 +231,10 @@ def _repeats(
     from tilewright.driver.explore.loop_counters import counter_used_after
     from tilewright.machine.protocol.chosen_steps import chosen_steps
     from tilewright.machine.protocol.induction import is_read_modulo, objections, open_gain, repetition
-    from tilewright.machine.protocol.latches import latch_of
     from tilewright.machine.symbolic.at_choice import at_choice
 
-    loop, text = report.loops[number], report.sliced.text
-    places = [
-        position
-        for position in sorted(loop.positions)
-        if position in report.sliced.executed
-        and (text.facts[position].kept or not steers.registers.isdisjoint(text.facts[position].writes))
-    ]
-    body, blocks = [text.flow.instructions[at] for at in places], [text.flow.block_of[at] for at in places]
+    loop, text, natural = report.loops[number], report.sliced.text, report.sliced.text.flow.loops[number]
+    body = _body_of(report, steers, number)
     written = {
         name
         for position in loop.positions
@@ -217,25 +247,13 @@ def _repeats(
         said = f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations"
         return Repeated(said, short=True)
     direct, exits = _exits(report, number)
-    latch = latch_of(text.flow, text.flow.loops[number])
-    below = frozenset(at for at, place in enumerate(places) if latch is not None and latch.is_below(text.flow, place))
-    inside = {text.flow.block_of[position] for position in loop.positions}
-    leaving = [
-        text.flow.blocks[each].end - 1 for each in inside if not inside.issuperset(text.flow.blocks[each].successors)
-    ]
-    first_exit = min(leaving, default=0) if loop.head == min(loop.positions) else 0
-    natural = text.flow.loops[number]
-    last = frozenset(text.flow.passed(natural, last=True))
-    whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
-    optional = at_choice(report.sliced, natural, places, chosen)
-    passed = text.flow.passed(natural)
-
+    optional = at_choice(report.sliced, natural, body.places, chosen)
     seen = found
 
     def read_modulo(name: str, carried: Collection[str]) -> bool:
         return is_read_modulo(
-            name, body, seen, snapshots[1:], exits, direct, chosen, carried, ended=ended, blocks=blocks, whole=whole,
-            below=below, passed=passed, chosen=optional,
+            name, body.instructions, seen, snapshots[1:], exits, direct, chosen, carried, ended=ended,
+            blocks=body.blocks, whole=body.whole, below=body.below, passed=body.passed, chosen=optional,
         )  # fmt: skip
 
     stepped = chosen_steps(report.sliced, steers, natural, chosen, snapshots[1:], read_modulo)
@@ -247,8 +265,8 @@ def _repeats(
     opened = {name: open_gain(index) for index, name in enumerate(sorted(stepped.open))}
     found = replace(found, steps={**found.steps, **opened})
     against = objections(
-        body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below,
-        passed=passed, chosen=optional,
+        body.instructions, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=body.blocks,
+        whole=body.whole, below=body.below, passed=body.passed, chosen=optional,
     )  # fmt: skip
     if against:
         first = against[0]
@@ -278,7 +296,7 @@ def _repeats(
     settling = [name for name in held if name not in chosen and name not in stepped.few]
     first = max(found.first, _settled(snapshots[1:], settling, found.period))
     # What an iteration that a launch chooses leaves in a register, others leave after other numbers of iterations.
-    left = {name for index in optional for name in text.facts[places[index]].writes & steers.registers}
+    left = {name for index in optional for name in text.facts[body.places[index]].writes & steers.registers}
     chosen_left = stepped.left | left | found.steps.keys()
     decides = decided_behind(report, steers, number, varying(snapshots[1:], held) | chosen_left)
     left_by = [{at: each for at, each in held.items() if at not in awaited} for held in barriers]

@@ -135,17 +135,6 @@ def _kind(finding: Diagnostic) -> str:
     return ".".join(words[0].rstrip(";").split(".")[:2]) if words else ""
 
 
-def reduce_text(
-    text: str, shows: Shows, *, seconds: float = 60.0, progress: Callable[[float], None] | None = None
-) -> Reduced:
-    """The smallest text for which `shows` holds, by removal of statements. Raises TilewrightError if `text`, written
-    with one statement on a line, does not show it to begin with."""
-    lines = normalised(text)
-    if not shows("\n".join(lines)):
-        raise TilewrightError("the text does not show this finding", remedy="name a code that check reports for it")
-    return _reduce(lines, len(text.splitlines()), shows, seconds, progress, parameters=True)
-
-
 @dataclass(slots=True)
 class _Search:
     test: Shows

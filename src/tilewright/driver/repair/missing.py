@@ -28,7 +28,7 @@ from tilewright.driver.repair.text import (
     written,
 )
 from tilewright.driver.repair.traces import addresses_among, constant_text, predicates_of, unused_results
-from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Register, Symbol
+from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Register
 
 _ARRIVES = ("mbarrier.arrive",)
 _INIT_FENCE = "fence.mbarrier_init.release.cluster;"
@@ -48,28 +48,27 @@ def initialisations(subject: Subject) -> Iterator[Candidate]:
                 f"initialise once, before the loop of line {loop.head_line}",
                 (*edits, before_line(subject, loop.head_line, *lines)),
             )
-    wanted: dict[tuple[str, int], Address] = {}
+    wanted: list[tuple[str, int]] = []
     for place in subject.near([each for each in subject.places if barrier_of(each.item) is not None]):
         barrier = barrier_of(place.item)
         at = None if barrier is None else _key(subject, barrier)
-        if barrier is not None and at is not None and at not in known and place.item.row != "mbarrier.init":
-            wanted.setdefault(at, barrier)
+        if at is not None and at not in known and at not in wanted and place.item.row != "mbarrier.init":
+            wanted.append(at)
     bases = {at[0] for at in known if at is not None}
-    wanted = {at: barrier for at, barrier in wanted.items() if not at[0].startswith("%") or at[0] in bases}
+    wanted = [at for at in wanted if not at[0].startswith("%") or at[0] in bases]
     counts = [each.item.operands[-1].value for each in inits if isinstance(each.item.operands[-1], Immediate)]
     counted = [value for value, _ in Counter(counts).most_common()] or [1]
     yield from _lost_inits(subject, counted[0])
-    for at, barrier in list(wanted.items())[:3]:
-        yield from _early_inits(subject, at, barrier, counted[0])
+    for at in wanted[:3]:
+        yield from _early_inits(subject, at, counted[0])
     if not inits:
         return
     offsets = {place: at for place in inits if (barrier := barrier_of(place.item)) and (at := _key(subject, barrier))}
     for symbol in dict.fromkeys(at[0] for at in offsets.values()):
         numbers = sorted(at[1] for at in offsets.values() if at[0] == symbol)
         gaps = [number + 8 for number in numbers if number + 8 not in numbers] + [numbers[0] - 8]
-        for offset in gaps:
-            if offset >= 0:
-                wanted.setdefault((symbol, offset), Address(Symbol(symbol), offset))
+        free = [(symbol, offset) for offset in gaps if offset >= 0]
+        wanted += [at for at in free if at not in wanted]
     for at in wanted:
         near = _nearest(offsets, at) or inits[-1]
         count = near.item.operands[-1]
@@ -104,7 +103,7 @@ def _lost_inits(subject: Subject, count: int) -> Iterator[Candidate]:
             )
 
 
-def _early_inits(subject: Subject, at: tuple[str, int], barrier: Address, count: int) -> Iterator[Candidate]:
+def _early_inits(subject: Subject, at: tuple[str, int], count: int) -> Iterator[Candidate]:
     """An init before the first use of a barrier, by a predicate that nothing uses or by that of the first use."""
     uses = [each for each in subject.places if (found := barrier_of(each.item)) and _key(subject, found) == at]
     first = uses[0]

@@ -60,7 +60,7 @@ def misvalued_results(program: tile.ProgramOp, modules: Iterable[ModuleOp]) -> t
     axes, (loop,) = cascade_axes(program), loops(program)
     outputs: dict[SSAValue, Numbers] = {}
     for name, each in zip(names, sums, strict=True):
-        number = carried_sum(program, each, axes)
+        number = carried_sum(each, axes)
         if number is None:
             return ()
         outputs[loop.outputs[number]] = _drawn(f"sum of {name}")

@@ -70,12 +70,12 @@ def _instance_of(large: SmallStream, stages: int, units: int) -> SmallStream:
     ctas, whole = streamed + helpers, large.tiles - large.streamed
     rounds = min(units, (whole - 1) // large.ctas)
     taken = streamed + min(rounds * ctas + 1 if rounds > 0 else _WHOLE, whole)
-    wanted = _happenings(large, stages, units)
+    wanted = happenings(large, stages, units)
     others = {streamed, helpers, ctas, taken}
 
     def price(stream: SmallStream) -> tuple[int, int, int]:
         head, tail = stream.head_slices, stream.slices - stream.head_slices
-        hidden = wanted - _happenings(stream, stages, units)
+        hidden = wanted - happenings(stream, stages, units)
         less = sum(1 for each in hidden if each[-1] == ODD_ROUNDS)
         confused = head == tail or bool({head, tail} & others)
         return len(hidden) - less, stream.slices + _CONFUSED * (less + confused), head
@@ -111,12 +111,8 @@ def _parts_of_ctas(stream: SmallStream) -> Iterator[list[tuple[Kind, int]]]:
         yield parts
 
 
-def happenings(stream: SmallStream, d: Streaming) -> set[Happening]:
+def happenings(stream: SmallStream, stages: int, units: int) -> set[Happening]:
     """What the cursors of a stream's CTAs do that a text must have right."""
-    return _happenings(stream, d.stages, _units(d))
-
-
-def _happenings(stream: SmallStream, stages: int, units: int) -> set[Happening]:
     found: set[Happening] = set()
     for parts in _parts_of_ctas(stream):
         found.update(of_cta(parts, stages, units))

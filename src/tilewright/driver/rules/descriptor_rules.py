@@ -7,6 +7,7 @@ Checked by: tests/driver/rules/test_catalog.py, which looks for every code in th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from tilewright.contract.rules.typestate_codes import Rule
@@ -21,18 +22,18 @@ def descriptor_rules() -> tuple[Rule, ...]:
     """Rows of both families, with the limits of the oldest target, and of the first that has wide maps what is new."""
     known = [target(name) for name in TARGET_NAMES]
     oldest, newest = known[0], next(each for each in known if each.supports("im2col_wide"))
-    return (*_tensor_map_rules(oldest, newest), *_matrix_descriptor_rules(oldest))
+    of_maps = (*_field_rules(oldest), *_newer_field_rules(oldest, newest), *_cautions(oldest, newest))
+    return (*of_maps, *_copy_rules(oldest, newest), *_matrix_descriptor_rules(oldest))
 
 
-def _tensor_map_rules(facts: Target, newest: Target) -> tuple[Rule, ...]:
-    def limit(name: str) -> int:
-        return facts.limit(f"tensor_map.{name}")
+def _reader(facts: Target) -> tuple[Callable[[str], int], Callable[[str], str]]:
+    """What gives a limit of tensor maps, and its source."""
+    return lambda name: facts.limit(f"tensor_map.{name}"), lambda name: facts.fact(f"tensor_map.{name}").source
 
-    def source(name: str) -> str:
-        return facts.fact(f"tensor_map.{name}").source
 
-    later = newest.fact  # what only later architectures have
-    corners = ", ".join(f"{corner}" for corner in facts.limits("tensor_map.im2col_corner_limits"))
+def _field_rules(facts: Target) -> tuple[Rule, ...]:
+    """Of the fields that every target's maps have."""
+    limit, source = _reader(facts)
     spans = ", ".join(f"{span}" for span in facts.limits("tensor_map.swizzle_span_bytes")[1:])
     return (
         Rule("TM001", "data-type", "the data type is not one the architecture has",
@@ -91,6 +92,15 @@ def _tensor_map_rules(facts: Target, newest: Target) -> tuple[Rule, ...]:
         Rule("TM018", "box-footprint", "the box is larger than shared memory",
              f"The box, or the column of an im2col map, has at most {limit('box_footprint_bytes_max')} bytes.",
              source("box_footprint_bytes_max"), "256 x 256 x 8 bf16 elements.", "Copy several boxes."),
+    )  # fmt: skip
+
+
+def _newer_field_rules(facts: Target, newest: Target) -> tuple[Rule, ...]:
+    """Of what newer drivers know: packed types and im2col maps."""
+    limit, source = _reader(facts)
+    later = newest.fact  # what only later architectures have
+    corners = ", ".join(f"{corner}" for corner in facts.limits("tensor_map.im2col_corner_limits"))
+    return (
         Rule("TM019", "driver-version", "the driver does not know a value yet",
              "Tensor maps need CUDA 12.0, packed data types and swizzle atoms 12.8, im2col maps along W alone 13.0.",
              later("feature.packed_tensor_elements").source, "A packed type with a driver of 12.6.",
@@ -132,6 +142,13 @@ def _tensor_map_rules(facts: Target, newest: Target) -> tuple[Rule, ...]:
         Rule("TM030", "wide-swizzle", "im2col maps along W do not take this swizzle",
              "They take 64B, 128B and 128B_ATOM_32B.", later("tensor_map.im2col_wide_swizzles").source,
              "An Im2colWideMap without swizzle.", "Use 128B."),
+    )  # fmt: skip
+
+
+def _cautions(facts: Target, newest: Target) -> tuple[Rule, ...]:
+    """Of maps that the encoder takes."""
+    later = newest.fact
+    return (
         Rule("TM031", "interleave-32B-swizzle", "interleave 32B is used with another swizzle than 32B",
              "The documentation pairs them; the encoder does not enforce it.", _DRIVER + ": swizzle",
              "interleave 32B with swizzle 128B.", "Use swizzle 32B."),
@@ -188,6 +205,14 @@ def _tensor_map_rules(facts: Target, newest: Target) -> tuple[Rule, ...]:
              f"Copies through maps with an extent above {facts.limit('tensor_copy.extent_max')} raise an illegal "
              "instruction, though the encoder takes extents up to 2^32.", facts.fact("tensor_copy.extent_max").source,
              "A vector of 3 * 2^30 bytes.", "Split the dimension in two."),
+    )  # fmt: skip
+
+
+def _copy_rules(facts: Target, newest: Target) -> tuple[Rule, ...]:
+    """Of copies through maps."""
+    limit, source = _reader(facts)
+    later = newest.fact
+    return (
         Rule("TM050", "copy-mode", "a copy's mode fits neither its map nor its direction",
              "Tile modes take tiled maps, im2col modes im2col maps; gather4 loads, scatter4 and im2col_no_offs store.",
              _COPY, "A gather4 store.", "Use the mode of the map and of the direction."),

@@ -93,23 +93,22 @@ class _Role:
 
 
 def ring_history(
-    module: Module, launch: Launch, buffers: Mapping[str, NDArray[np.uint8]], claims: ProtocolClaims, *, cta: int = 0
+    module: Module, launch: Launch, buffers: Mapping[str, NDArray[np.uint8]], claims: ProtocolClaims
 ) -> History | None:
-    """Run `launch` once on `buffers` (changed in place) and note what CTA `cta` did. None for a kernel without a ring.
+    """Run `launch` once on `buffers` (changed in place) and note what CTA 0 did. None for a kernel without a ring.
 
     Raises what the machine raises for a kernel that faults or hangs.
     """
     if not claims.rings:
         return None
-    recorder = _Recorder(claims.rings[0], claims.roles, cta)
+    recorder = _Recorder(claims.rings[0], claims.roles)
     run_launch(module, launch, buffers, observe=recorder.feed)
     return recorder.finish()
 
 
 class _Recorder:
-    def __init__(self, ring: RingClaim, roles: tuple[RoleClaim, ...], cta: int) -> None:
+    def __init__(self, ring: RingClaim, roles: tuple[RoleClaim, ...]) -> None:
         self.ring = ring
-        self.cta = cta
         self.now = 0
         self.slots = [_Slot() for _ in range(ring.stages)]
         self.producer = _Role()
@@ -123,13 +122,13 @@ class _Recorder:
 
     def feed(self, event: Event) -> None:
         match event:
-            case BarrierArrive() | BarrierWait() | PhaseEnd() if event.cta == self.cta:
+            case BarrierArrive() | BarrierWait() | PhaseEnd() if event.cta == 0:
                 self.now += 1
                 self._barrier(event)
-            case CopyIssue() | WgmmaIssue() | WgmmaWait() | BulkCommit() if event.actor.cta == self.cta:
+            case CopyIssue() | WgmmaIssue() | WgmmaWait() | BulkCommit() if event.actor.cta == 0:
                 self.now += 1
                 self._work(event)
-            case Access(actor=WarpActor(cta, warp), write=True, proxy="generic") if cta == self.cta:
+            case Access(actor=WarpActor(cta, warp), write=True, proxy="generic") if cta == 0:
                 # What a consumer writes by ordinary instructions is its result.
                 if warp in self.consumers:
                     self.consumers[warp].seen("storing", self.now)

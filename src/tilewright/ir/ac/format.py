@@ -87,7 +87,7 @@ class AcOperation(IRDLOperation):
         carried = operands.get(_CARRIED) if self.regions else None
         for word, value in leading:
             printer.print_string(f"{word} {value}")
-        _print_operands(printer, type(self), operands, carried is not None)
+        _print_operands(printer, type(self), operands)
         _print_properties(printer, self)
         if self.regions:
             _print_arguments(printer, self, carried)
@@ -195,7 +195,7 @@ def _is_alone(definition: OpDef) -> bool:
 # ---------------------------------------------------------------- writing
 
 
-def _print_operands(printer: Printer, kind: type[AcOperation], operands: Values, carries: bool) -> None:
+def _print_operands(printer: Printer, kind: type[AcOperation], operands: Values) -> None:
     definition = kind.get_irdl_definition()
     for name, _ in _named_operands(definition):
         values = operands[name]

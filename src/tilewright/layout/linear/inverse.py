@@ -22,7 +22,7 @@ def invert(layout: LinearLayout) -> LinearLayout | NotExpressible:
     rows = sum([bits for _, bits in layout.output_bits])
     columns = bit_matrix.inverse(layout.columns, rows)
     if columns is None:
-        return NotExpressible(_why_no_inverse(layout, rows))
+        return NotExpressible(_why_no_inverse(layout))
     return LinearLayout(layout.output_bits, layout.input_bits, columns)
 
 
@@ -126,7 +126,7 @@ def _kept(source: LinearLayout, wanted: Sequence[int], target: LinearLayout) -> 
     return tuple(found)
 
 
-def _why_no_inverse(layout: LinearLayout, rows: int) -> str:
+def _why_no_inverse(layout: LinearLayout) -> str:
     kernel = bit_matrix.kernel(layout.columns)
     if kernel:
         return f"{_place(layout, kernel[0])} and the origin have one image: the layout is not one to one"

@@ -133,13 +133,6 @@ def difference(left: Piecewise, right: Piecewise) -> PlaceDifference | None:
     return None
 
 
-def equal(left: Piecewise, right: Piecewise) -> bool:
-    """Whether both are defined at the same places, with the same outputs."""
-    if left.extents != right.extents or left.outputs != right.outputs:
-        return False
-    return difference(left, right) is None
-
-
 def simplified(layout: Piecewise) -> Piecewise:
     """The same map with neighbouring pieces joined where one affine form says both."""
     pieces = [_settled(piece) for piece in layout.pieces]

@@ -1,4 +1,4 @@
-"""Layouts of any size with flips, slices, ragged tails and joints: affine maps on disjoint boxes, without padding.
+"""Layouts of any size with flips, slices and ragged tails: affine maps on disjoint boxes, without padding.
 
 Theory: the domain is a box of integer coordinates, the first fastest; on each of some disjoint boxes in it the map is
 affine, matrix times coordinate plus offset; elsewhere it is not defined, which is what a mask says. Extents are any
@@ -15,21 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.numbers import boxes
 from tilewright.layout.numbers.boxes import Box
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 MOST_PIECES = 4096
 _MOST_RANK = 64
-_MOST_ENUMERATED = 1 << 26
-_WORD = 1 << 62
-
 Row = tuple[int, ...]
 
 
@@ -133,45 +125,6 @@ class Piecewise:
         return "\n".join(lines)
 
 
-def active(layout: Piecewise) -> NDArray[np.bool_]:
-    """Where the map is defined: one axis for each coordinate. Raises TilewrightError for more than 2**26."""
-    import numpy as np
-
-    _enumerable(layout)
-    found = np.zeros(layout.extents, np.bool_)
-    for piece in layout.pieces:
-        found[tuple(slice(low, high) for low, high in piece.box)] = True
-    return found
-
-
-def values(layout: Piecewise, undefined: int = -1) -> NDArray[np.int64]:
-    """All outputs: an axis for each coordinate, then one over outputs. undefined: what stands where there is none.
-
-    Raises TilewrightError for more than 2**26 coordinates or values beyond 2**62.
-    """
-    import numpy as np
-
-    _enumerable(layout)
-    rank = len(layout.extents)
-    found = np.full((*layout.extents, layout.outputs), undefined, np.int64)
-    for piece in layout.pieces:
-        where = tuple(slice(low, high) for low, high in piece.box)
-        for output, (row, offset) in enumerate(zip(piece.matrix, piece.offsets, strict=True)):
-            least, greatest = boxes.value_range(piece.box, row, offset)
-            if least < -_WORD or greatest > _WORD:
-                raise TilewrightError("piecewise: values do not fit machine words")
-            total = np.full((1,) * rank, 0, np.int64)
-            constant = offset
-            for axis, (factor, (low, high)) in enumerate(zip(row, piece.box, strict=True)):
-                if factor:
-                    # From the box's corner, so that no part is larger than the values are.
-                    constant += factor * low
-                    steps = np.arange(high - low, dtype=np.int64) * (factor if high - low > 1 else 0)
-                    total = total + steps.reshape([-1 if each == axis else 1 for each in range(rank)])
-            found[(*where, output)] = total + constant
-    return found
-
-
 def affine(extents: Sequence[int], matrix: Sequence[Sequence[int]], offsets: Sequence[int] = ()) -> Piecewise:
     """One affine map on a whole box. matrix: a row for each output; offsets: 0 by default. Raises TilewrightError."""
     rows = tuple([tuple(row) for row in matrix])
@@ -183,14 +136,6 @@ def affine(extents: Sequence[int], matrix: Sequence[Sequence[int]], offsets: Seq
 def identity(extents: Sequence[int]) -> Piecewise:
     """Every coordinate to itself."""
     return affine(extents, unit_rows(len(extents)))
-
-
-def flip(extents: Sequence[int], axis: int) -> Piecewise:
-    """Coordinates counted from the far end along one axis: x to extent - 1 - x. Raises TilewrightError."""
-    _axis(extents, axis)
-    rows = [list(row) for row in unit_rows(len(extents))]
-    rows[axis][axis] = -1
-    return affine(extents, rows, [extent - 1 if at == axis else 0 for at, extent in enumerate(extents)])
 
 
 def permuted(extents: Sequence[int], order: Sequence[int]) -> Piecewise:
@@ -235,23 +180,6 @@ def blocked(extent: int, block: int) -> Piecewise:
     return Piecewise((block, whole + bool(tail)), 1, tuple(pieces))
 
 
-def concatenation(parts: Sequence[Piecewise], axis: int) -> Piecewise:
-    """The maps one after the other along one coordinate; the other extents are the same. Raises TilewrightError."""
-    if not parts:
-        raise TilewrightError("piecewise: nothing to concatenate")
-    first = parts[0]
-    _axis(first.extents, axis)
-    start = 0
-    pieces: list[Piece] = []
-    for part in parts:
-        if _without(part.extents, axis) != _without(first.extents, axis) or part.outputs != first.outputs:
-            raise TilewrightError(f"piecewise: {part.extents} does not continue {first.extents} along axis {axis}")
-        pieces += [_shifted(piece, axis, start) for piece in part.pieces]
-        start += part.extents[axis]
-    extents = tuple([start if at == axis else extent for at, extent in enumerate(first.extents)])
-    return Piecewise(extents, first.outputs, tuple(pieces))
-
-
 def product(first: Piecewise, second: Piecewise) -> Piecewise:
     """Both side by side: coordinates and outputs of the first, then of the second; defined where both are."""
     left, right = (0,) * len(first.extents), (0,) * len(second.extents)
@@ -280,31 +208,6 @@ def restricted(layout: Piecewise, box: Box) -> Piecewise:
 def unit_rows(rank: int) -> tuple[Row, ...]:
     """The rows of the identity."""
     return tuple([tuple([int(at == axis) for at in range(rank)]) for axis in range(rank)])
-
-
-def _shifted(piece: Piece, axis: int, start: int) -> Piece:
-    """The piece with its coordinate along `axis` counted from `start`."""
-    if not start:
-        return piece
-    box = tuple(
-        [(low + start, high + start) if at == axis else (low, high) for at, (low, high) in enumerate(piece.box)]
-    )
-    offsets = [offset - row[axis] * start for row, offset in zip(piece.matrix, piece.offsets, strict=True)]
-    return Piece(box, piece.matrix, tuple(offsets))
-
-
-def _without(extents: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return extents[:axis] + extents[axis + 1 :]
-
-
-def _axis(extents: Sequence[int], axis: int) -> None:
-    if not 0 <= axis < len(extents):
-        raise TilewrightError(f"piecewise: no axis {axis} of {len(extents)}")
-
-
-def _enumerable(layout: Piecewise) -> None:
-    if layout.size * max(1, layout.outputs) > _MOST_ENUMERATED:
-        raise TilewrightError(f"piecewise: {layout.size} coordinates are too many to enumerate")
 
 
 def _form(row: Row, offset: int) -> str:

@@ -4,7 +4,7 @@ A view is the affine map (i_0, ..., i_{r-1}) -> offset + sum i_d * stride_d, wit
 first byte of one element. Dimension 0 is innermost: it varies fastest in the view's order. Strides may be zero
 (broadcast), negative, and need not be sorted; nothing says that two indices name different bytes.
 
-Every operation is exact: the result names the same elements in the same order (`split`, `join`, `retype`), in another
+Every operation is exact: the result names the same elements in the same order (`split`, `join`), in another
 order (`permute`), or a stated part of them (`slice`). Where an operation does not apply it answers None; only an
 argument that no view could take, such as a repeated dimension in a permutation, raises TilewrightError.
 
@@ -55,19 +55,6 @@ class StridedView:
         """Number of indices; at least 1."""
         return prod(self.extents)
 
-    @property
-    def first_byte(self) -> int:
-        """The lowest address that the view names."""
-        pairs = zip(self.extents, self.strides_bytes, strict=True)
-        return self.offset_bytes + sum(min(0, (extent - 1) * stride) for extent, stride in pairs)
-
-    @property
-    def end_byte(self) -> int:
-        """One past the highest address that the view names."""
-        pairs = zip(self.extents, self.strides_bytes, strict=True)
-        last = self.offset_bytes + sum(max(0, (extent - 1) * stride) for extent, stride in pairs)
-        return last + self.element_bytes
-
     def permute(self, order: tuple[int, ...]) -> StridedView:
         """The view whose dimension d is this one's `order[d]`. Raises TilewrightError for a non-permutation."""
         if sorted(order) != list(range(self.rank)):
@@ -107,32 +94,6 @@ class StridedView:
             return None
         moved = replace(self, offset_bytes=self.offset_bytes + start * stride)
         return moved._with(axis, 1, ((size, stride * step),))
-
-    def retype(self, element_bytes: int) -> StridedView | None:
-        """The same bytes in the same order as elements of `element_bytes`.
-
-        Wider elements need a contiguous innermost dimension that they divide; narrower ones need to divide the element.
-        """
-        if element_bytes < 1:
-            return None
-        if element_bytes == self.element_bytes:
-            return self
-        if self.element_bytes % element_bytes == 0:
-            parts = self.element_bytes // element_bytes
-            narrow = replace(
-                self,
-                extents=(parts, *self.extents),
-                strides_bytes=(element_bytes, *self.strides_bytes),
-                element_bytes=element_bytes,
-            )
-            return narrow.join(0) or narrow
-        if element_bytes % self.element_bytes or not self.rank:
-            return None
-        parts = element_bytes // self.element_bytes
-        extent, stride = self._dimension(0)
-        if stride != self.element_bytes or extent % parts:
-            return None
-        return replace(self._with(0, 1, ((extent // parts, element_bytes),)), element_bytes=element_bytes)
 
     def broadcast(self, axis: int, extent: int) -> StridedView:
         """With a dimension of `extent` and stride 0 before dimension `axis`: every element is named `extent` times."""

@@ -17,20 +17,11 @@ Checked by tests/layout/test_rewrites.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.view.strided_view import StridedView
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-FILL = -1
-"""Stands in a sequence of addresses for a byte that no address serves: an element beyond its dimension's extent."""
 
 
 class Dimension(NamedTuple):
@@ -75,47 +66,6 @@ class TiledView(NamedTuple):
     def tile_bytes(self) -> int:
         """Bytes that one tile lands, fill included."""
         return self.box_bytes * self.copies
-
-    @property
-    def strided(self) -> StridedView:
-        """The view without its tiles."""
-        return StridedView(
-            tuple(dimension.extent for dimension in self.dimensions),
-            tuple(dimension.stride_bytes for dimension in self.dimensions),
-            self.offset_bytes,
-            self.element_bytes,
-        )
-
-    def tile_starts(self) -> Iterator[tuple[int, ...]]:
-        """The first index of every tile. For tests: it enumerates."""
-        yield from product(*(range(0, dimension.extent, dimension.step) for dimension in self.dimensions))
-
-    def landing(self, start: tuple[int, ...]) -> NDArray[np.int64]:
-        """Byte addresses of the tile that begins at index `start`, in landing order, FILL beyond an extent.
-
-        Shape (tile_bytes,). It enumerates.
-        """
-        import numpy as np
-
-        # Boxes first, then pieces, each with dimension 0 fastest.
-        loops = [(d, d.box, 1) for d in self.dimensions] + [(d, d.pieces, d.box) for d in self.dimensions]
-        axes = [*range(self.rank), *range(self.rank)]
-        indices: list[NDArray[np.int64]] = [np.array([first], dtype=np.int64) for first in start]
-        count = 1
-        for axis, (_, size, step) in zip(axes, loops, strict=True):
-            moved = np.arange(size, dtype=np.int64) * step
-            indices = [
-                (moved[:, None] + index[None, :]).reshape(-1) if other == axis else np.tile(index, size)
-                for other, index in enumerate(indices)
-            ]
-            count *= size
-        found = np.full(count, self.offset_bytes, dtype=np.int64)
-        inside = np.full(count, True)
-        for dimension, index in zip(self.dimensions, indices, strict=True):
-            found += index * dimension.stride_bytes
-            inside &= index < dimension.extent
-        lanes = np.arange(self.element_bytes, dtype=np.int64)
-        return np.where(inside[:, None], found[:, None] + lanes[None, :], FILL).reshape(-1)
 
 
 def tiled(view: StridedView, tile: tuple[int, ...], steps: tuple[int, ...] | None = None) -> TiledView:

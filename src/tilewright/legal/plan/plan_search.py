@@ -314,7 +314,7 @@ def plan_of(question: Question, chosen: tuple[BoxChoice, ...], stored: Reading, 
         rows = f" with rows of {stored.strides_bytes[1]}" if stored.rank > 1 else ""
         words.append(f"copy the tensor into a buffer of {stored.span_bytes} bytes{rows}")
     words += move_words(moves, stored)
-    words += box_words(stored, first)
+    words += box_words(first)
     swizzled = first.swizzle != question.form.swizzle
     if swizzled:
         words.append(f"swizzle {first.swizzle} instead of {question.form.swizzle}")

@@ -117,7 +117,7 @@ def _has_gap(move: Fold, reading: Reading) -> bool:
     return move.factor != reading.box[move.inner]
 
 
-def box_words(wanted: Reading, choice: BoxChoice) -> list[str]:
+def box_words(choice: BoxChoice) -> list[str]:
     """What the map's box is where it isn't the reading's: cut into copies, or rounded up."""
     words: list[str] = []
     reading = choice.chain.reading

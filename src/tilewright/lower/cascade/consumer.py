@@ -10,66 +10,51 @@ registers of its own. While one consumer computes, the tensor core multiplies fo
 and leave no product to the next iteration, those of values run when an iteration ends, and the next one waits for them.
 A slot is released after the last product that reads it; those that stay for the whole tile, after the last walk.
 
-Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0.
-
 Checked by: tests/lower/cascade.
 """
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import (
     AccumulatorStartOp,
-    FragmentFoldOp,
     FragmentFullOp,
-    FragmentMapOp,
     FragmentReadOp,
 )
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     Product,
-    corrected_sum,
     first_alike,
     is_of_slots,
-    may_end_within,
     products_of,
     shared_sums,
     slot_sums,
     sum_of,
 )
-from tilewright.ir.function import Function
 from tilewright.ir.issued_products import consumers_uses
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import loads, loops
 from tilewright.ir.tile.reduce import ReduceOp
-from tilewright.ir.tile.repeats import bare, users
-from tilewright.ir.tile.types import value_type
+from tilewright.ir.tile.repeats import bare
 from tilewright.ir.tile.walked_block import WalkedBlockOp
-from tilewright.lower.build import INDEX, Build, affine, counted_loop
-from tilewright.lower.cascade import slot_product, tensor_product
+from tilewright.lower.build import Build, affine, counted_loop
+from tilewright.lower.cascade import point_maps, slot_product, tensor_product
 from tilewright.lower.cascade.issued_ahead import Ahead, read_issued
 from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
-    emit_exponentials,
-    end_of_axis,
-    follows_of_places,
-    numbered_axis,
     numbers_of_rows,
-    position_at,
-    value_inside,
 )
 from tilewright.lower.cascade.remade import end_rooms, start_rooms
 from tilewright.lower.cascade.results import store_result
@@ -91,16 +76,13 @@ from tilewright.lower.distribution.issue_order import IssueOrder, pass_issue, ta
 from tilewright.lower.distribution.split_product import WHOLE_TILE, Share, meet
 from tilewright.lower.distribution.stream_product import add_partial, store_partial
 from tilewright.lower.distribution.team_sum import sum_of_teams
-from tilewright.lower.expression import point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
-_SCALAR = ac.ScalarType()
 _NARROW_OPERAND = "mk"
 """The axes of a fragment of 8-bit elements that a product takes for A."""
 _LEAST_COLUMNS = 8
 """Of a fragment's type, where it has a number for each row alone."""
 _FIRST_BARRIER = 1
-_IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.inf}
 
 
 @dataclass(slots=True)
@@ -493,7 +475,7 @@ class Consumer:
         found, over = self.fragment(value), self.axes.kept(value)
         # What is loaded where it is used is in no registers yet, whatever its element.
         if found.type != self.kind(over) or (isinstance(found.owner, ac.FragmentLoadOp) and len(over) > 1):
-            (found,) = self.map([(bare(value), Element.F32, None)], over)
+            (found,) = point_maps.mapped(self, [(bare(value), Element.F32, None)], over)
             if over == self.axes.kept(bare(value)):
                 self.values[bare(value)] = found
         return found
@@ -522,12 +504,12 @@ class Consumer:
                 assert isinstance(owner.operand.owner, tile.LoadOp), "what is loaded has a number for each block"
                 found = plain_load(self, owner.operand.owner, walked=owner.axis.data)
             case ReduceOp():
-                found = self.fold(owner)
+                found = point_maps.folded(self, owner)
             case ContractOp():
                 self.product(owner)
                 return self.fragment(value)
             case _:
-                (found,) = self.map([(value, Element.F32, None)])
+                (found,) = point_maps.mapped(self, [(value, Element.F32, None)])
         self.values[value] = found
         return found
 
@@ -557,36 +539,7 @@ class Consumer:
             return found
         return affine(self.build, [(found, 1), *self.stored.columns], 0)
 
-    # ------------------------------------------------------------ folds and products
-
-    def fold(self, op: ReduceOp) -> SSAValue:
-        function = op.function.data
-        operand = bare(op.operand)
-        first = self.bounding(op)
-        if self.is_partial() and (first is None or first is op):
-            if not self.is_at_hand(operand) and self.is_shared(operand) and self.is_loaded_for(operand):
-                self.fragment(operand)
-            (held,) = self.map([(operand, Element.F32, _IDENTITIES[function])])
-            if first is op:
-                self.values[operand] = held
-        else:
-            held = self.kept(operand)
-        kind = held.type
-        assert isinstance(kind, ac.FragmentType)
-        folded = ac.FragmentType(kind.m, kind.n, StringAttr("m"), kind.element)
-        properties: dict[str, Attribute] = {"function": StringAttr(function.value)}
-        properties |= {"late": IntAttr(1)} if self.d.late_sums and function is Function.ADD else {}
-        return self.build.value(FragmentFoldOp.create(operands=[held], properties=properties, result_types=[folded]))
-
-    def is_partial(self) -> bool:
-        """Whether the last tile along the streamed axis reaches past its end."""
-        return may_end_within(self.program, self.axes.streamed, self.d.tile_streamed)
-
-    def bounding(self, op: Operation) -> ReduceOp | None:
-        """The fold that bounds its operand for all that a walk computes of it; None where each bounds its own."""
-        listed = [each for each in self.program.walk() if isinstance(each, ReduceOp)] if self.d.bounded_once else []
-        first = (listed[number] for number in self.d.bounded_once)
-        return next((each for each in first if each.parent_op() is op.parent_op()), None)
+    # ------------------------------------------------------------ products
 
     def product(self, op: ContractOp) -> None:
         """The product, added to what the program adds it to; left to the next iteration where its sum is the one that
@@ -643,10 +596,6 @@ class Consumer:
         """What the product is added to by the tensor core, and what the sum is."""
         return (None, op.result) if self.is_added(op) else sum_of(op, self.axes)
 
-    def is_corrected(self, value: SSAValue) -> bool:
-        """Whether a value is a sum times a number of each row, to which a product is added."""
-        return any(corrected_sum(each.op, self.axes) is bare(value) for each in self.products.values())
-
     def is_added(self, op: ContractOp) -> bool:
         """Whether threads add what the tensor core sums of a product."""
         return list(self.products).index(op) in self.d.added
@@ -657,18 +606,6 @@ class Consumer:
         assert isinstance(kind, ac.FragmentType)
         start = AccumulatorStartOp.create(operands=[held], result_types=[ac.InflightType(kind.m, kind.n)])
         return self.build.value(start)
-
-    def operand(self, op: ContractOp, element: Element) -> SSAValue:
-        """A product's left operand, packed in registers; 0 past the streamed axis's end."""
-        value = self.products[op].held
-        value = bare(value)
-        if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
-            value = bare(value.owner.operand)  # the packing rounds
-        if not self.is_at_hand(value) and self.is_shared(value):
-            self.fragment(value)  # rounded for this product, and computed once
-        bounded = self.is_partial() and self.bounding(op) is None
-        (found,) = self.map([(value, element, 0.0 if bounded else None)], operand=True)
-        return found
 
     def read(self, load: tile.LoadOp) -> SSAValue:
         """A tile of an array, out of its slot."""
@@ -690,110 +627,3 @@ class Consumer:
         self.build.add(op)
         self.done(load, op.results[1])
         return op.results[0]
-
-    # ------------------------------------------------------------ element by element
-
-    def map(
-        self,
-        wanted: Sequence[tuple[SSAValue, Element, float | None]],
-        over: frozenset[str] | None = None,
-        *,
-        operand: bool = False,
-        deferred: bool = False,
-    ) -> list[SSAValue]:
-        """Values over the same axes, each rounded to an element; where a number is given, that stands in for elements
-        past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs.
-        operand: whether a product takes them for A; deferred: whether they are computed where they are stored."""
-        kept = self.axes.kept(wanted[0][0]) if over is None else over
-        inputs: dict[SSAValue, SSAValue] = {}
-        positions: dict[tile.PositionOp, None] = {}
-        for value, _, _ in wanted:
-            self.gather(value, inputs, positions, top=value)
-        if operand or any(element.bytes == 2 for _, element, _ in wanted):
-            self.settle_computed()
-        columns = next((axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept), "")
-        bounded = any(bound is not None for _, _, bound in wanted)
-        places: list[SSAValue] = []
-        if positions or bounded:
-            places = [self.first_row(), self.first(columns) if columns else self.zero()]
-        batch = [axis for axis in self.axes.batch if axis in map(numbered_axis, positions)]
-        places += [self.place.indices[axis] for axis in batch]
-        body = Block(arg_types=[*([_SCALAR] * len(inputs)), *(INDEX for _ in places)])
-        inner = self.build.inside(body)
-        leaves: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=False))
-        at = dict(zip((self.axes.row, columns, *batch), body.args[len(inputs) :], strict=False))
-        for each in positions:
-            leaves[each.result] = position_at(inner, each, at)
-        for value, _, _ in wanted:
-            emit_exponentials(inner, value, leaves, lambda each: self.axes.kept(each) <= {self.axes.row})
-        results: list[SSAValue] = []
-        inside: SSAValue | None = None
-        for value, _, bound in wanted:
-            if bound is None:
-                results.append(point_value(inner, value, leaves))
-                continue
-            if inside is None:
-                number = inner.value(ac.IndexNumberOp.create(operands=[at[columns]], result_types=[_SCALAR]))
-                extent = end_of_axis(inner, self.program.sizes[self.axes.streamed])
-                inside = scalar_function(inner, Function.LT.value, number, extent)
-            results.append(value_inside(inner, value, leaves, inside, bound))
-        inner.add(ac.YieldOp.create(operands=results))
-        segments = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(places)])}
-        reach = [self.program.extents[axis] for axis in (self.axes.row, columns)] if positions and columns else []
-        op = FragmentMapOp.create(
-            operands=[*inputs.values(), *places],
-            properties=segments
-            | ({"reach": int_array(reach)} if reach else {})
-            | ({"deferred": IntAttr(1)} if deferred else {})
-            | ({"skips_ones": IntAttr(1)} if self.d.skips_ones and self.is_corrected(wanted[0][0]) else {}),
-            result_types=[self.kind(kept, element, operand=operand) for _, element, _ in wanted],
-            regions=[Region(body)],
-        )
-        self.build.add(op)
-        return list(op.results)
-
-    def gather(
-        self,
-        value: SSAValue,
-        inputs: dict[SSAValue, SSAValue],
-        positions: dict[tile.PositionOp, None],
-        top: SSAValue,
-    ) -> None:
-        """The fragments and positions that an expression is computed from."""
-        met: set[SSAValue] = set()
-        open_ = [value]
-        while open_:
-            each = bare(open_.pop())
-            if each in met or each in inputs:
-                continue
-            met.add(each)
-            owner = each.owner
-            if isinstance(owner, tile.PositionOp):
-                positions[owner] = None
-            elif isinstance(owner, tile.ConstantOp) or (isinstance(owner, tile.FullOp) and each not in self.values):
-                pass
-            elif self.is_at_hand(each) or (each is not top and self.is_shared(each)):
-                inputs[each] = self.fragment(each)
-            else:
-                assert isinstance(owner, Operation)
-                open_ += reversed(owner.operands)
-
-    def is_at_hand(self, value: SSAValue) -> bool:
-        """Whether a value is no expression of others."""
-        made = isinstance(value.owner, tile.LoadOp | ReduceOp | ContractOp | WalkedBlockOp)
-        return made or value in self.values or value in self.running or value in self.postponed
-
-    def is_loaded_for(self, value: SSAValue) -> bool:
-        """Whether an expression loads its elements, each time that it is computed."""
-        inputs: dict[SSAValue, SSAValue] = {}
-        self.gather(value, inputs, {}, top=value)
-        return any(
-            isinstance(held.owner, ac.FragmentLoadOp) and len(self.axes.kept(each)) > 1 for each, held in inputs.items()
-        )
-
-    def is_shared(self, value: SSAValue) -> bool:
-        """Whether a value is computed once for several users. What follows of places alone, as a mask does, is not: a
-        selection by it is passed over where it holds in the whole tile, and as numbers it would take registers. Nor is
-        what is made of sums alone: their registers are free once each result's number is computed."""
-        several = self.axes.row in self.axes.kept(value) and len(users(value)) > 1
-        return several and not self.summed and not follows_of_places(value)

@@ -17,6 +17,7 @@ from tilewright.ir.tile.facts import parameter_name
 from tilewright.ir.tile.repeats import bare
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.cascade.place import own_axes, part_of_batch, rows_first
+from tilewright.lower.cascade.point_maps import mapped
 from tilewright.lower.cascade.point_values import stride_along
 from tilewright.lower.staged_store import free_slot, further_maps, store_boxes
 
@@ -42,7 +43,7 @@ def store_result(consumer: Consumer, op: tile.StoreOp) -> None:
         value = bare(value.owner.operand)
     kept = consumer.axes.kept(op.value)
     others = [axis for axis in (consumer.axes.streamed, *consumer.axes.columns) if axis in kept]
-    (held,) = consumer.map([(value, element, None)], kept, deferred=bool(consumer.summed and others))
+    (held,) = mapped(consumer, [(value, element, None)], kept, deferred=bool(consumer.summed and others))
     boxed = consumer.d.boxed(name)
     if boxed is not None:
         _in_boxes(consumer, op, held, *boxed)

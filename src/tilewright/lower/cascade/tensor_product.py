@@ -46,6 +46,7 @@ from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.repeats import bare
 from tilewright.lower.build import Build, counted_loop
+from tilewright.lower.cascade.point_maps import left_operand
 from tilewright.lower.cascade.remade import operand_phase, operand_ring
 from tilewright.lower.cascade.running import Staying
 from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, marked, matrix_layout, step_elements
@@ -206,7 +207,7 @@ def staying_sums(consumer: Consumer, loop: tile.LoopOp) -> dict[int, Staying]:
     found: dict[int, Staying] = {}
     for product, place in zip(consumer.products.values(), consumer.d.places, strict=False):
         if place.stays and product.op.parent_op() is loop:
-            number = carried_sum(consumer.program, product, consumer.axes)
+            number = carried_sum(product, consumer.axes)
             assert number is not None, "such a sum is only carried on"
             found[number] = Staying(product.op)
     return found
@@ -252,7 +253,7 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> None:
     columns = consumer.columns_of(ring, over)
     in_slots = is_of_slots(consumer.program, product)
     if not in_slots:
-        held = consumer.operand(product.op, product.element)
+        held = left_operand(consumer, product.op, product.element)
         phase, shape = operand_phase(consumer, brought), (columns, consumer.d.tile_streamed)
         inflight, reading = issue_fragment(consumer.build, consumer, held, ring, phase, over, shape, place, entering)
         _finish(consumer, product, inflight, {brought: reading})

@@ -20,6 +20,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
+from tilewright.lower.cascade.point_maps import left_operand
 from tilewright.lower.cascade.remade import operand_phase, operand_ring, read_by
 from tilewright.lower.cascade.running import Postponed, Room, Running
 from tilewright.lower.cascade.slots import b_properties, step_elements
@@ -42,7 +43,7 @@ def products_of_values(consumer: Consumer, first: ContractOp) -> None:
             consumer.wait(brought)
     starts = [other and consumer.begun(other) for other, _ in map(consumer.start_of, ops)]
     products = [consumer.products[op] for op in ops]
-    held = [consumer.operand(each.op, each.element) for each in products]
+    held = [left_operand(consumer, each.op, each.element) for each in products]
     staged = stage_operands(consumer, products, held)
     if consumer.late is None:
         take_issue(consumer.build, consumer.issue_order)

@@ -175,7 +175,7 @@ StoredPlace = DeferredFragmentPlace | FragmentPlace
 """What may be stored: computed where that is done, or in registers."""
 
 
-def fragment_value(places: Places, lanes: Lanes, fragment: StoredPlace, block: int, value: int) -> str:
+def fragment_value(lanes: Lanes, fragment: StoredPlace, block: int, value: int) -> str:
     """One element of a fragment over "mn", as float32."""
     if isinstance(fragment, DeferredFragmentPlace):
         return fragment.number(block, value)
@@ -184,11 +184,11 @@ def fragment_value(places: Places, lanes: Lanes, fragment: StoredPlace, block: i
     return fragment.blocks[block][value]
 
 
-def _fragment_pair(places: Places, lanes: Lanes, fragment: StoredPlace, block: int, value: int) -> str:
+def _fragment_pair(lanes: Lanes, fragment: StoredPlace, block: int, value: int) -> str:
     """Two elements of 16 bits side by side, in a register."""
     if isinstance(fragment, FragmentPlace):
         return fragment.blocks[block][value >> 1]
-    low, high = (fragment_value(places, lanes, fragment, block, value + odd) for odd in (0, 1))
+    low, high = (fragment_value(lanes, fragment, block, value + odd) for odd in (0, 1))
     return lanes.text.into("b32", f"cvt.rn.{fragment.element}x2.f32", high, low)
 
 
@@ -209,7 +209,7 @@ def lower_stage_write(
 
         def value(number: int) -> str:
             """Of the plan's numbers, which count the chunk's values of one block of 64 rows after the other's."""
-            return fragment_value(places, lanes, fragment, first + number // values, begin // 2 + number % values)
+            return fragment_value(lanes, fragment, first + number // values, begin // 2 + number % values)
 
         def pair(number: int) -> str:
             assert isinstance(fragment, FragmentPlace)
@@ -219,7 +219,7 @@ def lower_stage_write(
         staged = Staged(text, fragment.element, value, pair if packed else None)
         stage_by_plan(staged, exchange_of(op.plan), origin, thread)
         return
-    staging = Staging(text, places, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
+    staging = Staging(text, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
     for block in range(fragment.row_blocks):
         if element_bytes == 2:
             stage_matrices(staging, block)
@@ -238,7 +238,6 @@ class Staging:
     """
 
     text: Text
-    places: Places
     lanes: Lanes
     fragment: StoredPlace
     swizzle_mask: int
@@ -283,7 +282,7 @@ def stage_matrices(staging: Staging, block: int) -> None:
         for group in groups:
             for upper in (0, 1):
                 first = 4 * group + 2 * upper
-                packed.append(_fragment_pair(staging.places, staging.lanes, fragment, block, first))
+                packed.append(_fragment_pair(staging.lanes, fragment, block, first))
         offset = _displaced(staging, address, (column - staging.begin) * 2)
         destination = text.into("b32", "add.u32", slot, offset)
         registers = "{" + ", ".join(packed) + "}"
@@ -301,8 +300,8 @@ def stage_pairs(staging: Staging, block: int) -> None:
         address = _swizzled(text, row_offset, within, staging.swizzle_mask)
         for start in range(staging.begin, staging.end, 8):
             first = 4 * (start // 8) + 2 * upper
-            low = fragment_value(staging.places, staging.lanes, staging.fragment, block, first)
-            high = fragment_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
+            low = fragment_value(staging.lanes, staging.fragment, block, first)
+            high = fragment_value(staging.lanes, staging.fragment, block, first + 1)
             offset = _displaced(staging, address, (start - staging.begin) * 4)
             destination = text.into("b32", "add.u32", staging.origin, offset)
             text.emit("st.shared.v2.f32", f"[{destination}]", f"{{{low}, {high}}}")
@@ -319,8 +318,8 @@ def stage_bytes(staging: Staging, block: int) -> None:
         address = _swizzled(text, row_offset, column, staging.swizzle_mask)
         for start in range(staging.begin, staging.end, 8):
             first = 4 * (start // 8) + 2 * upper
-            low = fragment_value(staging.places, staging.lanes, staging.fragment, block, first)
-            high = fragment_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
+            low = fragment_value(staging.lanes, staging.fragment, block, first)
+            high = fragment_value(staging.lanes, staging.fragment, block, first + 1)
             offset = _displaced(staging, address, start - staging.begin)
             destination = text.into("b32", "add.u32", staging.origin, offset)
             packed = narrow_pair(text, staging.fragment.element, low, high)
@@ -352,7 +351,7 @@ def lower_global_store(
                     offset = column_of(item)
                     fits = _before_end(text, column, offset, columns)
                     guard = text.into("pred", "and.pred", inside, fits)
-                    result = fragment_value(places, lanes, fragment, block, item)
+                    result = fragment_value(lanes, fragment, block, item)
                     target = constant_address(text, address, offset * column_stride)
                     store_element(text, fragment.element, target, result, guard)
 

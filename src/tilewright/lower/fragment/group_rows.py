@@ -60,7 +60,7 @@ def store_in_vectors(
     row_end: str | int,
 ) -> None:
     """Every element of the fragment in rows before `row_end`, and in the array's columns. through: buffer and unit."""
-    text, places = lowering.text, lowering.places
+    text = lowering.text
     element_bytes = ELEMENT_BYTES[fragment.element]
     thread, instance = lowering.warpgroup_thread, instance_address(lowering, *through)
     warp, lane = text.into("b32", "shr.u32", thread, 5), text.into("b32", "and.b32", thread, 31)
@@ -103,7 +103,7 @@ def store_in_vectors(
         for begin in range(0, fragment.columns, chunk):
             end = min(begin + chunk, fragment.columns)
             staging = Staging(
-                text, places, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0
+                text, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0
             )  # fmt: skip
             text.emit("bar.warp.sync", -1)
             if element_bytes == 2:

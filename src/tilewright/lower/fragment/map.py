@@ -137,7 +137,7 @@ class _Region:
             case FragmentPlace() if source.axes == "m":
                 return ScalarPlace(source.blocks[block][(number >> 1) & 1])
             case FragmentPlace():
-                return ScalarPlace(fragment_value(self.lowering.places, lanes, source, block, number))
+                return ScalarPlace(fragment_value(lanes, source, block, number))
             case LoadedFragmentPlace():
                 return ScalarPlace(load_element(lanes, source, 0, row, column))
             case IndexPlace(first):

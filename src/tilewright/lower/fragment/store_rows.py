@@ -59,7 +59,7 @@ def store_along_rows(
     row_end: str | int,
 ) -> None:
     """Every element of the fragment in rows before `row_end`, and in the array's columns. through: buffer and unit."""
-    text, places = lowering.text, lowering.places
+    text = lowering.text
     element_bytes = ELEMENT_BYTES[fragment.element]
     thread, instance = lowering.warpgroup_thread, instance_address(lowering, *through)
     warp = text.into("b32", "shr.u32", thread, 5)
@@ -84,7 +84,7 @@ def store_along_rows(
         for begin in range(0, fragment.columns, chunk):
             end = min(begin + chunk, fragment.columns)
             staging = Staging(
-                text, places, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0
+                text, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0
             )  # fmt: skip
             text.emit("bar.warp.sync", -1)
             if element_bytes == 2:

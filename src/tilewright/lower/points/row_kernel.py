@@ -61,8 +61,8 @@ def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> Modu
         program.run_time,
     )
     arrays = {each.name: global_array(build, each, shape_of(program, each.name)) for each in buffers(program)}
-    through = [shared_buffer(build, "partials", 0, 1, scratch)] if scratch else []
-    through += [shared_buffer(build, "kept", begins, 1, waiting)] if waiting else []
+    through = [shared_buffer(build, "partials", 0, scratch)] if scratch else []
+    through += [shared_buffer(build, "kept", begins, waiting)] if waiting else []
     if decisions.programmatic:
         wait_for_launch_before(build)
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)

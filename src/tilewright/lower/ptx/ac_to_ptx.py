@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from tilewright.base.size import Size, computed, number_of, product
 from tilewright.ir.ac import operations as ac
@@ -55,44 +55,40 @@ from tilewright.lower.distribution.stream_parts import close_parts, open_parts
 from tilewright.lower.distribution.team_sum import lower_team_after, lower_team_sum
 from tilewright.lower.distribution.tile_range import lower_range
 from tilewright.lower.distribution.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
-from tilewright.lower.fragment.epilogue import (
-    load_vector,
-    lower_global_store,
-    lower_row_store,
-    lower_stage_write,
-)
-from tilewright.lower.fragment.group_rows import lower_rows_store, lower_store_through
-from tilewright.lower.fragment.promotion import lower_promotion, used_once
+from tilewright.lower.fragment.group_rows import lower_rows_store
+from tilewright.lower.fragment.promotion import lower_promotion
 from tilewright.lower.fragment.register_operand import keep_read_registers, lower_register_operand
 from tilewright.lower.fragment.registers import add_parts, lower_fragment
-from tilewright.lower.fragment.shared_columns import load_shared_columns
 from tilewright.lower.points.array_part import lower_part
 from tilewright.lower.points.elementwise import lower_elementwise
 from tilewright.lower.points.rows import lower_rows
 from tilewright.lower.points.runs import lower_runs
 from tilewright.lower.points.transpose import lower_transpose
 from tilewright.lower.ptx.async_copy import lower_async_copy
+from tilewright.lower.ptx.carried import carry_back, carry_in, carry_out, move, yielded_places
 from tilewright.lower.ptx.cluster_sync import lower_sync
 from tilewright.lower.ptx.emit import Text
+from tilewright.lower.ptx.fragment_memory import (
+    lower_bulk_commit,
+    lower_bulk_wait,
+    lower_fence_proxy,
+    lower_fragment_load,
+    lower_slot_write,
+    lower_store,
+)
 from tilewright.lower.ptx.handed import lower_handed
 from tilewright.lower.ptx.indices import first_ahead, lower_affine, lower_index_divide, lower_index_load, next_ahead
 from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
 from tilewright.lower.ptx.module_head import head_of_kernels
 from tilewright.lower.ptx.places import (
-    AccumulatorPlace,
     BufferPlace,
     CursorPlace,
-    FragmentPlace,
     GlobalPlace,
     IndexPlace,
-    LoadedFragmentPlace,
     NoPlace,
     ParameterPlace,
     Place,
     RingPlace,
-    ScalesPlace,
-    registers_of,
-    with_registers,
 )
 from tilewright.lower.ptx.prefetch import lower_prefetch
 from tilewright.lower.ptx.remade import lower_remade
@@ -325,60 +321,6 @@ def _lower_block(lowering: Lowering, block: Block) -> None:
         _lower_op(lowering, op)
 
 
-def _carry_in(lowering: Lowering, block: Block, skip: int, carried: tuple[SSAValue, ...]) -> None:
-    """Give each carried block argument registers of its own and move the initial values in. Accumulators stay where
-    they are: wgmma updates them in place, and a copy of them would force a wait. So do fragments in A's registers, and
-    scales that are used for nothing else, whose loads may still be on their way."""
-    operands = {register for registers in lowering.operand_registers.values() for register in registers}
-    for argument, initial in zip(block.args[skip:], carried, strict=True):
-        place = lowering.place(initial)
-        stays = isinstance(place, AccumulatorPlace) or (isinstance(place, ScalesPlace) and used_once(initial))
-        if stays or any(register in operands for _, register in registers_of(place)):
-            lowering.places[argument] = place
-            continue
-        fresh: list[str] = []
-        for kind, register in registers_of(place):
-            fresh.append(lowering.text.into(kind, f"mov.{kind}", register))
-        lowering.places[argument] = with_registers(place, tuple(fresh))
-
-
-def _yielded(lowering: Lowering, block: Block) -> list[Place]:
-    terminator = block.last_op
-    assert isinstance(terminator, ac.YieldOp)
-    return [lowering.place(value) for value in terminator.values]
-
-
-def _carry_back(lowering: Lowering, block: Block, skip: int) -> None:
-    """At the back edge."""
-    heads = [lowering.place(argument) for argument in block.args[skip:]]
-    _move(lowering.text, heads, _yielded(lowering, block))
-
-
-def _move(text: Text, heads: Sequence[Place], yielded: Sequence[Place]) -> None:
-    """Read every yielded value before any argument is overwritten."""
-    moves: list[tuple[str, str, str]] = []
-    for head, value in zip(heads, yielded, strict=True):
-        if isinstance(head, AccumulatorPlace) and head != value:
-            raise AssertionError("an accumulator, which may be in flight, cannot be moved")
-        for (kind, target), (_, source) in zip(registers_of(head), registers_of(value), strict=True):
-            if target != source:
-                moves.append((kind, target, source))
-    targets = {target for _, target, _ in moves}
-    safe = [
-        (kind, target, text.into(kind, f"mov.{kind}", source) if source in targets else source)
-        for kind, target, source in moves
-    ]
-    for kind, target, source in safe:
-        text.emit(f"mov.{kind}", target, source)
-
-
-def _carry_out(
-    lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp | ac.GroupLoop | ac.LoopOp | StreamPart, skip: int
-) -> None:
-    for result, argument in zip(op.outputs, op.body.block.args[skip:], strict=True):
-        lowering.places[result] = lowering.place(argument)
-
-
 def _of_cta(text: Text, number: str, axis: str, ctas: int) -> str:
     """This CTA's tile along an axis, of the cluster's `number`th; ctas: of the cluster along it."""
     if ctas == 1:
@@ -411,7 +353,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         both = passed.register(text, TWICE_CLUSTERS, computed("*", clusters_launched(kernel), 2))
         first = text.into("b32", "sub.s32", both, 1)
         step = text.into("b32", "mad.lo.s32", tile, text.into("b32", "mov.s32", -2), first)
-    _carry_in(lowering, block, op.indices, tuple(op.carried))
+    carry_in(lowering, block, op.indices, tuple(op.carried))
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
     if not handed:
@@ -427,7 +369,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     lowering.places[block.args[0]] = IndexPlace(_of_cta(text, m, "x", cluster[0]))
     lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
     _lower_block(lowering, block)
-    _carry_back(lowering, block, op.indices)
+    carry_back(lowering, block, op.indices)
     if handed:
         following, more = lowering.granted[op]
         text.emit("mov.u32", tile, following)
@@ -438,7 +380,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
             text.emit("sub.u32", step, both, step)
         text.emit("bra", head)
     text.place(end)
-    _carry_out(lowering, op, op.indices)
+    carry_out(lowering, op, op.indices)
 
 
 def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: str, tiles: Size) -> str:
@@ -463,15 +405,15 @@ def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: s
 def _lower_stream_part(lowering: Lowering, op: StreamPart) -> None:
     """The CTA's heads, or its tail, of streamed tiles."""
     text, block = lowering.text, op.body.block
-    _carry_in(lowering, block, STREAM_INDICES, tuple(op.carried))
+    carry_in(lowering, block, STREAM_INDICES, tuple(op.carried))
     walk = open_parts(lowering, op, block.args[STREAM_INDICES:])
     m, n = raster(text, walk.tile, op.tiles_m.data, op.tiles_n.data, op.raster_group.data, order_of(op))
     places = (m, n, walk.tile, walk.first_slice)
     lowering.places.update(zip(block.args[:STREAM_INDICES], map(IndexPlace, places), strict=True))
     _lower_block(lowering, block)
-    _carry_back(lowering, block, STREAM_INDICES)
+    carry_back(lowering, block, STREAM_INDICES)
     close_parts(lowering, op, walk)
-    _carry_out(lowering, op, STREAM_INDICES)
+    carry_out(lowering, op, STREAM_INDICES)
 
 
 def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelOp) -> None:
@@ -481,7 +423,7 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
     total = passed.operand(text, TILES, tiles_in_all(op, kernel))
     slots = number_of(lowering.symbols[op.skipped.data])
     walk = start_turns(lowering, op, clusters_launched(kernel))
-    _carry_in(lowering, block, op.indices, tuple(op.carried))
+    carry_in(lowering, block, op.indices, tuple(op.carried))
     for argument in block.args[op.indices :]:
         skip_slots(lowering, argument, slots, walk.ahead)
     head, end = text.label("tiles"), text.label("tiles_end")
@@ -495,13 +437,13 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
         lowering.places[argument] = IndexPlace(_of_cta(text, place, axis, ctas))
     wait_for_turn(lowering, walk)
     _lower_block(lowering, block)
-    _carry_back(lowering, block, op.indices)
+    carry_back(lowering, block, op.indices)
     for argument in block.args[op.indices :]:
         skip_slots(lowering, argument, slots)
     text.emit("add.u32", walk.tile, walk.tile, walk.step)
     text.emit("bra", head)
     text.place(end)
-    _carry_out(lowering, op, op.indices)
+    carry_out(lowering, op, op.indices)
 
 
 def _lower_group_tiles(lowering: Lowering, op: ac.GroupLoop, kernel: ac.KernelOp) -> None:
@@ -510,7 +452,7 @@ def _lower_group_tiles(lowering: Lowering, op: ac.GroupLoop, kernel: ac.KernelOp
     turns = start_turns(lowering, op, ctas) if isinstance(op, ac.TurnGroupTilesOp) else None
     slots = number_of(lowering.symbols[op.skipped.data]) if isinstance(op, ac.TurnGroupTilesOp) else 0
     walk = start_walk(lowering, op, ctas, turns)
-    _carry_in(lowering, block, ac.GROUP_INDICES, tuple(op.carried))
+    carry_in(lowering, block, ac.GROUP_INDICES, tuple(op.carried))
     if turns is not None:
         for argument in carried:
             skip_slots(lowering, argument, slots, turns.ahead)
@@ -521,12 +463,12 @@ def _lower_group_tiles(lowering: Lowering, op: ac.GroupLoop, kernel: ac.KernelOp
     _lower_block(lowering, block)
     if not any(isinstance(inner, ac.NextGroupTileOp) for inner in block.ops):
         find_next(lowering, walk)
-    _carry_back(lowering, block, ac.GROUP_INDICES)
+    carry_back(lowering, block, ac.GROUP_INDICES)
     if turns is not None:
         for argument in carried:
             skip_slots(lowering, argument, slots)
     close_tile(lowering, walk)
-    _carry_out(lowering, op, ac.GROUP_INDICES)
+    carry_out(lowering, op, ac.GROUP_INDICES)
 
 
 def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
@@ -536,7 +478,7 @@ def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     left = (number_of(trips) - op.begin.data) % copies if copies > 1 else 0
     assert own is None or copies == 1, "copies of the body of a loop whose trips a register holds"
     index = text.into("b32", "mov.u32", op.begin.data)
-    _carry_in(lowering, block, 1, tuple(op.carried))
+    carry_in(lowering, block, 1, tuple(op.carried))
     heads = [lowering.place(argument) for argument in block.args[1:]]
     head, end = text.label("loop"), text.label("loop_end")
     ahead = first_ahead(lowering, block, index) if copies == 1 else {}
@@ -547,7 +489,7 @@ def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, last))
     following = next_ahead(lowering, block, index, ahead)
     yielded = _lower_copies(lowering, block, index, heads, copies)
-    _move(text, heads, yielded)
+    move(text, heads, yielded)
     for load, register in ahead.items():
         text.emit("mov.b32", register, following[load])
     text.emit("add.u32", index, index, copies)
@@ -567,7 +509,7 @@ def _lower_copies(lowering: Lowering, block: Block, index: str, heads: list[Plac
         lowering.places[block.args[0]] = IndexPlace(number)
         lowering.places.update(zip(block.args[1:], current, strict=True))
         _lower_block(lowering, block)
-        current = _yielded(lowering, block)
+        current = yielded_places(lowering, block)
     return current
 
 
@@ -627,62 +569,11 @@ def _lower_split_index(lowering: Lowering, op: ac.SplitIndexOp) -> Place:
     return IndexPlace(lowering.text.into("b32", "mov.u32", "%cluster_ctaid.z"))
 
 
-def _lower_fragment_load(lowering: Lowering, op: ac.FragmentLoadOp) -> Place:
-    source = lowering.place(op.source)
-    assert isinstance(source, GlobalPlace) and isinstance(op.result.type, ac.FragmentType)
-    kind = op.result.type
-    blocks = integers(op.blocks) if op.blocks is not None else ()
-    row, column = lowering.index(op.row), lowering.index(op.column)
-    pairs = op.pairs is not None and bool(op.pairs.data)
-    fragment = LoadedFragmentPlace(source, row, column, kind.axes.data, blocks=blocks, pairs=pairs)
-    if op.through:
-        return load_shared_columns(lowering, op, fragment)
-    if op.ahead is not None and op.ahead.data:
-        shape = (kind.m.data, kind.n.data)
-        fragment = load_vector(lowering.text, fragment, shape, lowering.warpgroup_thread, lowering.warp_rows)
-    return fragment
-
-
-def _lower_stage_write(lowering: Lowering, op: ac.StageWriteOp) -> Place:
-    unit = lowering.index(op.unit)
-    lower_stage_write(lowering.text, lowering.places, op, lowering.shared_base, lowering.warpgroup_thread, unit)
-    return NoPlace()
-
-
-def _lower_fence_proxy(lowering: Lowering, op: ac.FenceProxyOp) -> Place:
-    lowering.text.emit("fence.proxy.async.shared::cta")
-    return NoPlace()
-
-
 def _lower_named_barrier_sync(lowering: Lowering, op: ac.NamedBarrierSyncOp) -> None:
     number = lowering.text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
     lowering.text.emit("bar.sync", number, op.threads.data)
     if op.result is not None:
         lowering.places[op.result] = NoPlace()
-
-
-def _lower_bulk_commit(lowering: Lowering, op: ac.BulkCommitOp) -> None:
-    lowering.text.emit("cp.async.bulk.commit_group", guard=lowering.is_first_thread)
-
-
-def _lower_bulk_wait(lowering: Lowering, op: ac.BulkWaitOp) -> None:
-    read = ".read" if op.read.data else ""
-    lowering.text.emit(f"cp.async.bulk.wait_group{read}", op.pending.data, guard=lowering.is_first_thread)
-
-
-def _lower_store(lowering: Lowering, op: ac.GlobalStoreOp) -> None:
-    fragment, destination = lowering.place(op.fragment), lowering.place(op.destination)
-    if isinstance(fragment, FragmentPlace) and fragment.axes == "m":
-        assert isinstance(destination, GlobalPlace)
-        lower_row_store(
-            lowering.text, fragment, destination, lowering.warpgroup_thread, lowering.index(op.row), lowering.warp_rows
-        )
-        return
-    origin = (lowering.index(op.row), lowering.index(op.column))
-    if op.through:
-        lower_store_through(lowering, op, origin)
-    else:
-        lower_global_store(lowering.text, lowering.places, op, lowering.warpgroup_thread, origin, lowering.warp_rows)
 
 
 def _lower_next_group_tile(lowering: Lowering, op: ac.NextGroupTileOp) -> None:
@@ -759,14 +650,14 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     TeamSumOp: lower_team_sum,
     SplitPartOp: lower_split_part,
     ac.ClusterReduceOp: lower_cluster_reduce,
-    ac.FragmentLoadOp: _placed(_lower_fragment_load),
-    ac.StageWriteOp: _placed(_lower_stage_write),
-    ac.FenceProxyOp: _placed(_lower_fence_proxy),
+    ac.FragmentLoadOp: _placed(lower_fragment_load),
+    ac.StageWriteOp: _placed(lower_slot_write),
+    ac.FenceProxyOp: _placed(lower_fence_proxy),
     ac.NamedBarrierSyncOp: _lower_named_barrier_sync,
     ac.CopyStoreOp: lower_copy_store,
-    ac.BulkCommitOp: _lower_bulk_commit,
-    ac.BulkWaitOp: _lower_bulk_wait,
-    ac.GlobalStoreOp: _lower_store,
+    ac.BulkCommitOp: lower_bulk_commit,
+    ac.BulkWaitOp: lower_bulk_wait,
+    ac.GlobalStoreOp: lower_store,
     ac.NextGroupTileOp: _lower_next_group_tile,
     ac.RowsStoreOp: lower_rows_store,
     ac.ElementwiseOp: _lower_points,

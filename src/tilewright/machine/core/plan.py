@@ -13,7 +13,6 @@ import numpy.typing as npt
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import LaunchPlan
 from tilewright.frontends.ptx.ast import Module
-from tilewright.machine.core.decoder import Observer
 from tilewright.machine.core.memory import POISON
 from tilewright.machine.core.run import RunReport, run_launch
 
@@ -24,7 +23,6 @@ def run_plan(
     arrays: Mapping[str, npt.NDArray[np.uint8]],
     *,
     seed: int = 0,
-    observe: Observer | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> RunReport:
     """Run every launch of `plan` in order; `modules` by kernel entry.
@@ -56,7 +54,7 @@ def run_plan(
             if progress is not None:
                 progress((index + fraction) / launches)
 
-        report = run_launch(module, launch, buffers, seed=seed + index, observe=observe, progress=advance)
+        report = run_launch(module, launch, buffers, seed=seed + index, progress=advance)
         total = RunReport(
             total.instructions + report.instructions,
             total.copies + report.copies,

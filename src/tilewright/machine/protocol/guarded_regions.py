@@ -136,7 +136,7 @@ class _Rewriting:
             if branch.row != "bra" or branch.guard is None or position not in self.inside:
                 continue
             target, falls = self._successors(number)
-            found = self._ways(number, target, falls, enters)
+            found = self._ways(target, falls, enters)
             if found is None or found[2] >= len(self.pieces):
                 continue
             taken, passed, end = found
@@ -147,7 +147,7 @@ class _Rewriting:
         return bool(touched)
 
     def _ways(
-        self, number: int, target: int, falls: int, enters: Counter[int]
+        self, target: int, falls: int, enters: Counter[int]
     ) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
         """The pieces of the way that a branch takes, those of the other one, and where both meet."""
         if target == falls:

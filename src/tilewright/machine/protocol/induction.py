@@ -676,7 +676,7 @@ def _at_the_exit(
                 and item.modifiers[1:] == end.modifiers[1:]
                 and item.modifiers[0] in (end.modifiers[0], _OPPOSITE.get(end.modifiers[0]))
                 and (
-                    _unwritten_between(body, item, end, at, last)
+                    _unwritten_between(body, end, at, last)
                     if item.operands[1:] == end.operands[1:]
                     else _always_equal(places, item, end, found, snapshots)
                 )
@@ -685,7 +685,7 @@ def _at_the_exit(
     return frozenset(same)
 
 
-def _unwritten_between(body: Sequence[Instruction], item: Instruction, end: Instruction, at: int, last: int) -> bool:
+def _unwritten_between(body: Sequence[Instruction], end: Instruction, at: int, last: int) -> bool:
     sides = {name for operand in end.operands[1:3] for name in _registers(operand)}
     return not any(sides.intersection(_targets(each)) for each in body[min(at, last) : max(at, last)])
 

@@ -58,14 +58,12 @@ class UnknownReason:
 
 @dataclass(slots=True, eq=False)
 class Assembly:
-    """A program for protocol runs. position_of: each step's position in the text; doubts: filled while running.
+    """A program for protocol runs. doubts: filled while running.
 
     astray: whether addresses of global memory may be unknown; undefined: what is done with registers that nobody wrote.
     """
 
     program: Program
-    position_of: tuple[int, ...]
-    taint: MayTaint
     astray: bool
     doubts: dict[Span, UnknownReason]
     undefined: UndefinedRegisters
@@ -97,20 +95,7 @@ def assemble_slice(
     detours = {at: _touched_on_the_way(sliced, at) for at in sliced.skipped}
     starts = _place_labels(decoder, sliced, kept, latches, detours)
     doubts: dict[Span, UnknownReason] = {}
-    decoded: dict[int, Step] = {}
-    failures: dict[int, TilewrightError] = {}
-    # The copy engine reads tensor maps that threads put together.
-    puts_maps_together = any(_PUT_TOGETHER in each.opcode and each.row != _ASKED_FOR for each in instructions)
-    for position in kept:
-        if position not in sliced.executed:
-            continue
-        try:
-            decoded[position] = decode_one(decoder, as_own_access(instructions[position]))
-            moved = decoder.moved
-            if moved and not (moved.strong or puts_maps_together) and _is_for_its_event(sliced, position):
-                moved.keeps = False
-        except TilewrightError as error:
-            failures[position] = error
+    decoded, failures = _decoded(decoder, sliced, kept)
     # Tensor cores move no values in this run, and nobody knows those of several devices.
     unvalued = {position for position in kept if instructions[position].row.startswith(("mma.", "wmma.", SUMS))}
     unvalued |= failures.keys()
@@ -178,7 +163,29 @@ def assemble_slice(
     _fill_registers(decoder, sliced, slots)
     places = (*position_of, len(instructions))
     fills = UndefinedRegisters(sliced, undefined, places, tracker, tracker.sources, lambda slot: _zeros(decoder, slot))
-    return Assembly(program, places, taint, astray, doubts, fills)
+    return Assembly(program, astray, doubts, fills)
+
+
+def _decoded(
+    decoder: Decoder, sliced: Slice, kept: Sequence[int]
+) -> tuple[dict[int, Step], dict[int, TilewrightError]]:
+    """By position what is executed, and why some of it is not understood."""
+    instructions = sliced.text.flow.instructions
+    decoded: dict[int, Step] = {}
+    failures: dict[int, TilewrightError] = {}
+    # The copy engine reads tensor maps that threads put together.
+    puts_maps_together = any(_PUT_TOGETHER in each.opcode and each.row != _ASKED_FOR for each in instructions)
+    for position in kept:
+        if position not in sliced.executed:
+            continue
+        try:
+            decoded[position] = decode_one(decoder, as_own_access(instructions[position]))
+            moved = decoder.moved
+            if moved and not (moved.strong or puts_maps_together) and _is_for_its_event(sliced, position):
+                moved.keeps = False
+        except TilewrightError as error:
+            failures[position] = error
+    return decoded, failures
 
 
 def _recording(

@@ -95,7 +95,7 @@ class ProtocolReport:
     """What a protocol run saw beside its events.
 
     fault: why the run ended early, if the kernel is to blame (given that nothing was unknown); stopped: a hook ended
-    it, or an instruction that is not understood. ctas_run: linear indices of the CTAs that ran. unknown_phases,
+    it, or an instruction that is not understood. unknown_phases,
     unknown_stores: copies through tensor maps whose boxes are not known (`unknown_copies`). branches: whether a branch
     depended on something unknown, or was left out since it decides about nothing of the protocol; a loop of such
     branches may have no end. One around arithmetic alone is none of them (`passes_over_arithmetic`). undefined: reads
@@ -107,7 +107,6 @@ class ProtocolReport:
     taints: tuple[TaintedDecision, ...]
     doubts: tuple[UnknownReason, ...]
     loops: tuple[Loop, ...]
-    ctas_run: tuple[int, ...]
     fault: MachineFault | MachineHang | None
     stopped: bool
     sliced: Slice
@@ -315,8 +314,7 @@ class _Run:
     def go(self, clusters: Sequence[int] | None, step_limit: int) -> ProtocolReport:
         origins = cluster_origins(self.prepared.launch)
         counts = Counts()
-        ran: list[int] = []
-        collected = 0
+        uncollected = 0
         unknown: list[UnknownPhase] = []
         stores: list[UnknownStore] = []
         fault: MachineFault | MachineHang | None = None
@@ -331,7 +329,7 @@ class _Run:
                 cluster.fill_undefined = self.assembly.undefined.fill
                 cluster.part_exited = part_exited
                 cluster.work_to_take, self.work = self.work, []
-                ran.extend(cta.linear for cta in cluster.ctas)
+                uncollected += len(cluster.ctas)
                 self.tracker.start(cluster)
                 try:
                     schedule(cluster, step_limit)
@@ -358,13 +356,13 @@ class _Run:
                 self.tracker.rehearsing = False
                 if fault is not None or stopped:
                     break
-                if len(ran) >= collected + _CTAS_KEPT:
-                    collected = len(ran)
+                if uncollected >= _CTAS_KEPT:
+                    uncollected = 0
                     collect_young()
         doubts = tuple(sorted(self.assembly.doubts.values(), key=lambda doubt: (doubt.span.line, doubt.span.column)))
         left_out = [at for at in self.sliced.skipped if not passes_over_arithmetic(self.sliced.text, at)]
         return ProtocolReport(
-            counts, self.tracker.report(), doubts, self.trips.loops(), tuple(ran), fault, stopped, self.sliced,
+            counts, self.tracker.report(), doubts, self.trips.loops(), fault, stopped, self.sliced,
             tuple(unknown), tuple(stores), bool(self.tracker.branch_origins or left_out),
             tuple(self.assembly.undefined.found.values()),
             self.tracker.identities is None or self.tracker.identities.is_covered,

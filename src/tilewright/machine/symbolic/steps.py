@@ -222,7 +222,7 @@ class _Wrapper(Traced):
             if self.counts:
                 run.covered.add(self.position)
             if self.sinks and self.facts.kind != "control" and (held or self.specials):
-                self._sinks(warp, chosen, held)
+                self._sinks(warp, chosen)
         results = self._results(warp, r, held, mask if predicate is not None else chosen)
         # Before the step: what it loads may take the place of the address.
         places = self.address.places(r, chosen) if self.address is not None and chosen else None
@@ -250,7 +250,7 @@ class _Wrapper(Traced):
                 continue
             self._choose(warp, held, slot, mask, predicate, node)
 
-    def _sinks(self, warp: Warp, mask: int, held: dict[int, Pieces]) -> None:
+    def _sinks(self, warp: Warp, mask: int) -> None:
         generic = self.generic and self.facts.space == "generic"
         if generic and not _leads_to_shared(warp, self.sinks, mask):
             return

@@ -592,7 +592,7 @@ def _registers(
     wide = {axis: columns // 2 for axis, columns in _wide(program, axes, choice, target).items()}
     narrow, carried, behind = choice.streamed // 2, 0, 0
     products = products_of(program)
-    left = {(products[at].op.parent_op(), carried_sum(program, products[at], axes)) for at in staying}
+    left = {(products[at].op.parent_op(), carried_sum(products[at], axes)) for at in staying}
     for loop in loops(program):
         columns = [axes.column_of(axes.kept(value)) for value in loop.outputs]
         sizes = [wide[each] if each else _WORDS_OF_ROW for each in columns]

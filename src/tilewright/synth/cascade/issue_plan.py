@@ -73,7 +73,7 @@ def issue_plan(
     late, together, along = list[int](), list[tuple[int, ...]](), list[int]()
     for loop in loops(program):
         inside = {number: each for number, each in enumerate(products) if each.op.parent_op() is loop}
-        left = [number for number in _late(program, axes, loop, inside, brought) if number not in soon]
+        left = [number for number in _late(axes, loop, inside, brought) if number not in soon]
         together += _together(axes, inside)
         whole = [each for each in inside.values() if each.op.axis.data != axes.streamed]
         if any(each.held.owner not in sliced for each in whole):
@@ -102,7 +102,6 @@ def _alternates(
 
 
 def _late(
-    program: tile.ProgramOp,
     axes: CascadeAxes,
     loop: tile.LoopOp,
     inside: dict[int, Product],

@@ -157,7 +157,7 @@ def choose_sum_tile(
     plain = len(sums) == 1 and not (axes.batch or question.scaled_depth or large.turns)
     require_teams(shape, cluster, plain and known)
     if large.turns:
-        require_turns(shape, cluster, not question.scaled_depth, target, question.products)
+        require_turns(shape, not question.scaled_depth, target, question.products)
     step = question.loaded_steps[0 if turned else 1]
     columns = -(-shape.columns // step) * step
     slot_bytes = (shape.rows + question.products * columns) * shape.depth * question.element_bytes
@@ -431,7 +431,7 @@ def _chosen(
     if not alone:
         summed = long_sum_shape(question, large.shape, target, wanted, reasons)
         large = large if summed == large.shape else LargeTile(summed, turns=False)
-    if not is_few_rows(question, target, replace(wanted, stream_k=None)):
+    if not is_few_rows(question, replace(wanted, stream_k=None)):
         return large
 
     # CTAs whose threads fill the slots of their own share no loads.

@@ -110,7 +110,7 @@ def staying_sums(program: tile.ProgramOp, axes: CascadeAxes, target: Target) -> 
     return frozenset(
         number
         for number, each in enumerate(products_of(program))
-        if each.op.parent_op() not in storing and carried_sum(program, each, axes) is not None
+        if each.op.parent_op() not in storing and carried_sum(each, axes) is not None
     )
 
 
@@ -212,7 +212,7 @@ def _is_waited_for_next(program: tile.ProgramOp, axes: CascadeAxes, products: Se
     following = inside[(place + 1) % len(inside)]
     later = {load for each in inside[place + 1 :] for load in (each.brought, each.held.owner)}
     passed_on = products[number].brought in later or products[number].held.owner in later
-    waited = is_of_slots(program, following) and carried_sum(program, following, axes) is None
+    waited = is_of_slots(program, following) and carried_sum(following, axes) is None
     return waited and not passed_on
 
 

@@ -35,7 +35,7 @@ def check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
                     remedy = f"fold values over {axes_text([axes.row, axes.streamed])}, and others in another kernel"
                     refuse_at(op, f"a fold of {shown} over {op.axis.data} beside these products", remedy)
             case tile.LoadOp():
-                _check_displaced(op, axes)
+                _check_displaced(op)
             case tile.PositionOp():
                 kind = op.index.type
                 axis = base_axis(kind.axis.data) if isinstance(kind, tile.IndexType) else ""
@@ -51,7 +51,7 @@ def check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
                 pass
 
 
-def _check_displaced(load: tile.LoadOp, axes: CascadeAxes) -> None:
+def _check_displaced(load: tile.LoadOp) -> None:
     """A displaced load is one of elements, which may lie past an end, or of neighbouring matrices."""
     for axis, index in zip(read_type(load.tensor).axis_names, load.indices, strict=True):
         if index_offset(index) and block_size(axis) > 1:

@@ -66,16 +66,8 @@ _MOST_COLUMNS = 256
 """Of one wgmma (PTX ISA, wgmma: Matrix shape)."""
 _MOST_ACCUMULATORS = 128 * 192
 """Of one consumer, for all products: a thread has the registers of 192."""
-_SUSTAINED = 0.79
-"""Share of the tensor cores' rate that the power limit leaves; the L2 cache's is left whole. A parameter of this model,
-like those below: fitted to 60 kernels of `python -m bench grouped` on an H200 (680 TFLOP/s executed, at most)."""
-_TILE_START_CYCLES = {1: 2300, 2: 2500}
-"""By consumer warpgroups that share a tile, which begin and end it together."""
-_TURN_CYCLES = {64: 2000, 128: 400}
-"""Where they take tiles in turn, and one begins while the other ends; by rows of a tile: low ones also fetch more."""
 _OPERAND_BYTES_PER_CYCLE = 80
 """Of shared memory, what a wgmma of 256 columns reads; narrower ones read more, and lose a quarter of the excess."""
-_STORE_BYTES_PER_CYCLE = 128
 _LEAST_STAGES = 2
 _MOST_STAGES = 8
 _ROWS_SPREAD = 3
@@ -122,7 +114,8 @@ def choose_group_tile(
     element_bytes, products = question.element_bytes, question.products
     rates, promoted = rates_of(target, element_bytes), bool(question.scaled_depth)
     depth = wanted.depth or SWIZZLE_SPAN_BYTES // element_bytes
-    shape = _tile_shape(rates, rows, depth, element_bytes, question.stored_bytes, products, promoted, wanted, reasons)
+    stored_bytes = question.stored_bytes
+    shape = _tile_shape(rates, rows, depth, element_bytes, stored_bytes, products, promoted, target, wanted, reasons)
     if wanted.depth is None and wanted.stages is None and not promoted and along:
         shape, depth = _deep_slices(
             _Slices(rates, rows, depth, element_bytes, products, target, wanted), shape, reasons
@@ -170,6 +163,7 @@ def _tile_shape(
     stored_bytes: int,
     products: int,
     promoted: bool,
+    target: Target,
     wanted: Wanted,
     reasons: list[str],
 ) -> GroupShape:
@@ -187,15 +181,19 @@ def _tile_shape(
         in_turn = " in ping-pong" if wanted.turns else ""
         raise TilewrightError(f"no tile shape {wanted.tile} for groups{in_turn}", remedy=f"choose one of {known}")
 
+    sustained = target.limit("grouped.sustained_percent") / 100
+    store_bytes = target.limit("grouped.store_bytes_per_cycle")
+
     def cycles(shape: GroupShape) -> float:
         tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
         multiply, fetch = slice_cycles(rates, (tile_m, tile_n * products, depth), element_bytes)
         store = min(tile_m, sizes.rows / min(sizes.groups, sizes.rows)) * tile_n * stored_bytes
         columns = tile_n * products
         excess = 64 * (64 + columns) / columns / _OPERAND_BYTES_PER_CYCLE - 1
-        slice_ = max(multiply / _SUSTAINED * (1 + excess / 4), fetch)
-        tile_cycles = math.ceil(sizes.depth / depth) * slice_ + store / _STORE_BYTES_PER_CYCLE
-        tile_cycles += _TURN_CYCLES[shape.rows] if shape.turns else _TILE_START_CYCLES[consumers]
+        slice_ = max(multiply / sustained * (1 + excess / 4), fetch)
+        tile_cycles = math.ceil(sizes.depth / depth) * slice_ + store / store_bytes
+        kind = f"turn_cycles_of_{tile_m}_rows" if shape.turns else f"start_cycles_of_{consumers}_consumers"
+        tile_cycles += target.limit(f"grouped.{kind}")
         waves = _tiles(sizes, tile_m, tile_n) / rates.multiprocessors
         return (math.ceil(waves) + waves) / 2 * tile_cycles
 

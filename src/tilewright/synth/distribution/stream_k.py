@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from tilewright.base.error import TilewrightError
 from tilewright.synth.cost.model import Rates, rates_of
@@ -21,29 +22,38 @@ from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
-_HANDED_CYCLES = {True: 1700, False: 5000}
-"""What handing over a partial sum takes a helper besides multiplying: where tiles are taken in turn, some of it beside
-the other unit's product;"""
-_HEAD_CYCLES = {True: 4200, False: 0}
-"""the least that a head takes then, however short it is; and"""
-_TAKEN_CYCLES = {True: 800, False: 8000}
-"""what taking it up costs an owner. By `turns`; from about 200 pairs of the same tile whole and streamed on an H200, as
-`python -m bench tile-family` measures."""
-_EXPOSED_CYCLES = 3000
-"""What it costs besides where few whole tiles follow, behind which handing over would hide:"""
 _HIDING_WAVES = 3
-"""less than so many waves in all."""
+"""With fewer waves in all, few whole tiles follow, behind which handing over would hide."""
 _MOST_HEADS = 10
 """Of a helper: with more of them nothing was measured."""
 LEAST_TURNED_COLUMNS = 144
 """Of tiles whose results leave turned: most narrower ones lost by streaming, up to a tenth (measured there; why is not
 known)."""
-_WORTH_CYCLES = {True: 3600, False: 10000}
-"""Of a head: of products with shorter ones, as many lost by streaming as gained."""
-
-
 STREAMED_BYTES = 2
 """Of operands' elements, for which that was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCosts:
+    """handed_cycles: what handing over a partial sum takes a helper besides multiplying; head_cycles: the least that a
+    head takes then, however short it is; taken_cycles: what taking it up costs an owner, and exposed_cycles besides
+    where nothing hides it; worth_cycles: of a head, which shorter ones are not."""
+
+    handed_cycles: int
+    head_cycles: int
+    taken_cycles: int
+    exposed_cycles: int
+    worth_cycles: int
+
+
+@cache
+def costs_of(target: Target, *, turns: bool) -> StreamCosts:
+    """turns: whether consumers take tiles in turn, some of the exchange beside the other one's product."""
+    kind = "in_turn" if turns else "shared"
+    handed, head, taken, worth = (
+        target.limit(f"stream_k.{name}_cycles_{kind}") for name in ("handed", "head", "taken", "worth")
+    )
+    return StreamCosts(handed, head, taken, target.limit("stream_k.exposed_cycles"), worth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ def choose_stream(cut: CutTiles, obstacle: str, target: Target, wanted: Wanted) 
     rates, (tiles, slices) = rates_of(target, cut.element_bytes), cut.counts
     cycles = max(model_cycles(rates, cut.extents, cut.element_bytes))
     question = (tiles, slices, cut.least, rates.multiprocessors)
-    stream = None if obstacle else leftover(*question, slice_cycles=cycles, turns=cut.turns)
+    stream = None if obstacle else leftover(*question, slice_cycles=cycles, costs=costs_of(target, turns=cut.turns))
     if stream is None:
         if wanted.stream_k:
             why = obstacle or f"{tiles} tiles of {slices} slices leave nothing to {rates.multiprocessors} CTAs"
@@ -94,27 +104,28 @@ def choose_stream(cut: CutTiles, obstacle: str, target: Target, wanted: Wanted) 
     )
 
 
-def leftover(tiles: int, slices: int, least: int, ctas: int, *, slice_cycles: float, turns: bool) -> Stream | None:
+def leftover(
+    tiles: int, slices: int, least: int, ctas: int, *, slice_cycles: float, costs: StreamCosts
+) -> Stream | None:
     """The tiles after whole waves, if there are any and their slices can be shared with the CTAs that have none.
 
-    slices: of a tile; least: slices of the shortest part of a tile; slice_cycles: of a slice's product; turns: whether
-    consumers take tiles in turn.
+    slices: of a tile; least: slices of the shortest part of a tile; slice_cycles: of a slice's product.
     """
     left = tiles % ctas
     if not left:
         return None
     heads = math.ceil(left / (ctas - left))
-    handed = _HANDED_CYCLES[turns]
+    handed = costs.handed_cycles
     # A helper is done when owners are.
     head = int((slices - heads * handed / slice_cycles) / (heads + 1))
-    if head < least or heads * max(head * slice_cycles + handed, _HEAD_CYCLES[turns]) > slices * slice_cycles:
+    if head < least or heads * max(head * slice_cycles + handed, costs.head_cycles) > slices * slice_cycles:
         return None
-    worth = head * slice_cycles >= _WORTH_CYCLES[turns] and heads <= _MOST_HEADS
-    taken = _TAKEN_CYCLES[turns] + (_EXPOSED_CYCLES if tiles < _HIDING_WAVES * ctas else 0)
+    worth = head * slice_cycles >= costs.worth_cycles and heads <= _MOST_HEADS
+    taken = costs.taken_cycles + (costs.exposed_cycles if tiles < _HIDING_WAVES * ctas else 0)
     return Stream(left, ctas, head, head * slice_cycles - taken if worth else 0.0)
 
 
-def expected_saving(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
+def expected_saving(rates: Rates, question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> float:
     """Cycles that a product in tiles of this shape is expected to save by streaming, 0 where it would not stream."""
     plain = question.products == 1 and question.batch == 1 and not question.scaled_depth and shape.split == 1
     narrow = shape.swapped != question.orientations[0] and shape.columns < LEAST_TURNED_COLUMNS
@@ -126,7 +137,8 @@ def expected_saving(rates: Rates, question: TileQuestion, shape: TileShape, *, t
     tiles = math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns)
     cycles = max(model_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes))
     least, slices = 2 if turns else 1, math.ceil(depth / shape.depth)
-    stream = leftover(tiles, slices, least, rates.multiprocessors, slice_cycles=cycles, turns=turns)
+    costs = costs_of(target, turns=turns)
+    stream = leftover(tiles, slices, least, rates.multiprocessors, slice_cycles=cycles, costs=costs)
     return stream.saved_cycles if stream is not None and pays(stream, tiles) else 0.0
 
 

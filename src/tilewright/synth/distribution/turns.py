@@ -45,13 +45,11 @@ _MOST_BYTE_COLUMNS = 192
 _LEAST_STREAMED_GAIN = 0.005
 """For which another tile is taken because its last wave may be streamed."""
 _LEAST_GAIN = 0.003
-_LEAST_FURTHER_GAIN = 0.03
-"""For which a tile is taken to which the estimate is not fitted: for less, some were slower (measured)."""
 EVERY_STAGE = 1 << 16
 """Stages for which a second staging slot is given up: where another product hides the stores, one slot is enough."""
 
 
-def require_turns(shape: TileShape, cluster: tuple[int, int], plain: bool, target: Target, products: int = 1) -> None:
+def require_turns(shape: TileShape, plain: bool, target: Target, products: int = 1) -> None:
     """Raises TilewrightError where consumers cannot take tiles of this shape in turn. plain: unscaled products."""
     accumulators = products * shape.rows * shape.columns // target.limit("warpgroup.threads")
     if shape.consumers != UNITS or accumulators > _MOST_ACCUMULATORS:
@@ -131,7 +129,8 @@ def choose_turns(
         found = _best(rates, question, compared_tiles(question, shape, target, further=False), target, streams=streams)
         if question.element_bytes != FITTED_BYTES:
             other = _best(rates, question, compared_tiles(question, shape, target), target, streams=streams)
-            found = other if other[1] <= (1 - _LEAST_FURTHER_GAIN) * found[1] else found
+            worth = 1 - target.limit("pipeline.least_further_gain_percent") / 100
+            found = other if other[1] <= worth * found[1] else found
         compared[asked] = found
     best, expected = compared[asked]
     before = expected_cycles(rates, question, shape, target, turns=given.turns)
@@ -158,7 +157,7 @@ def _best(
             break
         work = tile_work(rates, question, tile.shape, target, turns=tile.turns)
         cycles = mean_cycles(work, target)
-        saved = expected_saving(rates, question, tile.shape, turns=tile.turns) if streams else 0.0
+        saved = expected_saving(rates, question, tile.shape, target, turns=tile.turns) if streams else 0.0
         with_help = cycles
         if saved:
             with_help = mean_cycles(work, target, saved)

@@ -16,14 +16,14 @@ from tilewright.targets import Target
 
 
 def plan_of_chain(
-    kind: str, steps: tuple[Step, ...], counts: tuple[int, int], warps: int, element_bytes: int, target: Target
+    kind: str, steps: tuple[Step, ...], elements: int, warps: int, element_bytes: int, target: Target
 ) -> ExchangePlan:
-    """counts: elements of each thread before and after; kind: in words, what the chain does."""
-    short = _shortened(steps, counts[0])
-    if any(_has_block_rounds(step) for step in short) and not packed_words(short, counts[0], element_bytes, target):
+    """elements: of each thread before; kind: in words, what the chain does."""
+    short = _shortened(steps, elements)
+    if any(_has_block_rounds(step) for step in short) and not packed_words(short, elements, element_bytes, target):
         short = tuple(replace(step, rounds=()) if isinstance(step, Stage) else step for step in short)
-    cost = cost_of(short, counts[0], element_bytes, warps, target)
-    return ExchangePlan(kind if short else "nothing moves", element_bytes, *counts, warps, short, cost)
+    cost = cost_of(short, elements, element_bytes, warps, target)
+    return ExchangePlan(kind if short else "nothing moves", element_bytes, elements, warps, short, cost)
 
 
 def _has_block_rounds(step: Step) -> bool:

@@ -71,10 +71,10 @@ def pair_of(source: LinearLayout, destination: LinearLayout) -> Pair | NotExpres
     return Pair(_in_basis(first, basis), _in_basis(second, basis), len(basis), in_warp, forwards)
 
 
-def independent(vectors: Columns, after: Columns = ()) -> tuple[int, ...]:
-    """Places of the vectors that neither `after` nor earlier vectors span."""
+def independent(vectors: Columns) -> tuple[int, ...]:
+    """Places of the vectors that no earlier vectors span."""
     kept: list[int] = []
-    known = list(bit_matrix.image(after))
+    known: list[int] = []
     for place, vector in enumerate(vectors):
         if bit_matrix.solve(known, vector) is None:
             known.append(vector)

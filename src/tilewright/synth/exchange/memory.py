@@ -1,4 +1,4 @@
-"""What is the cheapest way between a register layout and shared memory whose layout is given?
+"""What is the cheapest way from a register layout to shared memory whose layout is given?
 
 Theory: the memory's layout is a one-to-one matrix from offsets to coordinates; the images of its lowest offset bits are
 the run that the widest access could move. Every width of which each thread holds a run, and the matrix instructions
@@ -6,8 +6,8 @@ whose rows are such runs, are candidates; since addresses are linear, one consta
 permutes the banks, and the wavefronts of one access, counted by `legal.bank.banks`, are those of all. Swizzles by XOR,
 such as the copy engine's, are such layouts.
 
-Not handled: memory with padding or offsets that are no power of two, and moves between lanes before a store or after a
-load. Who checks: tests/lower/test_exchange_memory.py.
+Not handled: memory with padding or offsets that are no power of two, and moves between lanes before a store.
+Who checks: tests/lower/test_exchange_memory.py.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from functools import lru_cache
 import numpy as np
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.exchange import Access, ExchangePlan, Load, Step, Store
+from tilewright.ir.exchange import Access, ExchangePlan, Store
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear.maps import LinearLayout
 from tilewright.layout.numbers import bit_matrix
 from tilewright.layout.numbers.bit_matrix import Columns
 from tilewright.legal.bank.banks import wavefronts
 from tilewright.synth.exchange.chain import plan_of_chain
-from tilewright.synth.exchange.held import LANE_BITS, Held, aligned, held_of, independent
-from tilewright.synth.exchange.lanes import rearranged
-from tilewright.synth.exchange.stage import RUN_BITS, Stored, access_of, sides_of, stored_once
+from tilewright.synth.exchange.held import LANE_BITS, Held, aligned, held_of
+from tilewright.synth.exchange.stage import RUN_BITS, access_of, sides_of, stored_once
 from tilewright.targets import Target
 from tilewright.targets import target as target_by_name
 
@@ -44,19 +43,12 @@ def plan_store(
     one and onto. Elements that threads repeat are stored once. NotExpressible: memory that is not one to one. Raises
     TilewrightError for other inputs, tiles and element sizes.
     """
-    return _planned(source, memory, element_bytes, target if isinstance(target, str) else target.name, True)
-
-
-def plan_load(
-    memory: LinearLayout, destination: LinearLayout, element_bytes: int, target: Target | str
-) -> ExchangePlan | NotExpressible:
-    """The cheapest load of a tile into registers; as `plan_store`."""
-    return _planned(destination, memory, element_bytes, target if isinstance(target, str) else target.name, False)
+    return _planned(source, memory, element_bytes, target if isinstance(target, str) else target.name)
 
 
 @lru_cache(maxsize=_PLANS_KEPT)
 def _planned(
-    registers: LinearLayout, memory: LinearLayout, element_bytes: int, name: str, is_store: bool
+    registers: LinearLayout, memory: LinearLayout, element_bytes: int, name: str
 ) -> ExchangePlan | NotExpressible:
     if element_bytes not in (1, 2, 4):
         raise TilewrightError(
@@ -75,45 +67,33 @@ def _planned(
     if inverse is None:
         return NotExpressible("the memory's layout is not one to one and onto")
     element_bits = element_bytes.bit_length() - 1
-    counts = (1 << len(held.register), 0) if is_store else (0, 1 << len(held.register))
     plans = [
-        plan_of_chain(kind, steps, counts, 1 << len(held.warp), element_bytes, target)
-        for kind, steps in _chains(held, matrix, inverse, element_bits, target, is_store)
+        plan_of_chain(kind, (store,), 1 << len(held.register), 1 << len(held.warp), element_bytes, target)
+        for kind, store in _stores(held, matrix, inverse, element_bits, target)
     ]
     return min(plans, key=lambda plan: (plan.cost.cycles, plan.cost.issue_slots))
 
 
-def _chains(
-    held: Held, matrix: Columns, inverse: Columns, element_bits: int, target: Target, is_store: bool
-) -> Iterator[tuple[str, tuple[Step, ...]]]:
+def _stores(
+    held: Held, matrix: Columns, inverse: Columns, element_bits: int, target: Target
+) -> Iterator[tuple[str, Store]]:
     run = matrix[: RUN_BITS - element_bits]
     size = 1 << len(matrix) + element_bits
-    store = stored_once(held)
-    loaded = tuple(held.register[at] for at in independent(held.register))
-    matrices = target.supports("stmatrix") and not (is_store and store.lane_active)
-    own, lanes, numbered = (store.columns, store.held, held.register) if is_store else (loaded, held, None)
-    part: Stored | None = store if is_store else None
-    for side in sides_of(run, lanes, own, element_bits, matrices=matrices, every_width=True, is_load=not is_store):
-        found = access_of(side, lanes, own, inverse, element_bits, part, numbered)
-        if found is None:
-            continue
-        access = _counted(found[0], element_bits, target, is_store)
-        kind = f"{'stores' if is_store else 'loads'} of {1 << side.bits} bytes, {side.form}"
-        if is_store:
-            yield kind, (Store(access, size),)
-        else:
-            yield kind, (Load(access, size, 1 << len(found[1])), rearranged(found[1], held.register))
+    stored = stored_once(held)
+    matrices = target.supports("stmatrix") and not stored.lane_active
+    for side in sides_of(run, stored.held, stored.columns, element_bits, matrices=matrices, every_width=True):
+        found = access_of(side, stored.held, stored.columns, inverse, element_bits, stored, held.register)
+        if found is not None:
+            kind = f"stores of {1 << side.bits} bytes, {side.form}"
+            yield kind, Store(_counted(found[0], element_bits, target), size)
 
 
-def _counted(access: Access, element_bits: int, target: Target, is_store: bool) -> Access:
+def _counted(access: Access, element_bits: int, target: Target) -> Access:
     lanes = np.arange(1 << LANE_BITS)
     places = np.zeros_like(lanes)
     for bit, image in enumerate(access.lane_bytes):
         places ^= (lanes >> bit & 1) * image
     moved_bytes = len(access.elements[0]) << element_bits
-    if access.form == "vector":
-        kind = f"{'st' if is_store else 'ld'}.shared.b{8 * moved_bytes}"
-    else:
-        kind = f"{'stmatrix' if is_store else 'ldmatrix'}.x{moved_bytes // 4}"
+    kind = f"st.shared.b{8 * moved_bytes}" if access.form == "vector" else f"stmatrix.x{moved_bytes // 4}"
     active = lanes & access.lane_active == 0
     return replace(access, wavefronts=int(wavefronts(kind, places[None, :], target, active[None, :])[0]))

@@ -71,8 +71,8 @@ def candidate_plans(
         return pair
     plans: list[ExchangePlan] = []
     for kind, steps in _chains(pair, _ELEMENT_BITS[element_bytes], facts):
-        counts = (1 << len(pair.source.register), 1 << len(pair.destination.register))
-        plans.append(plan_of_chain(kind, steps, counts, 1 << len(pair.source.warp), element_bytes, facts))
+        elements, warps = 1 << len(pair.source.register), 1 << len(pair.source.warp)
+        plans.append(plan_of_chain(kind, steps, elements, warps, element_bytes, facts))
     # Of equal cost, what one way packs after the trip the way back unpacks before it, and neighbours fold both.
     return tuple(sorted(plans, key=lambda plan: (plan.cost.cycles, plan.cost.issue_slots, _ends(plan, pair.forwards))))
 

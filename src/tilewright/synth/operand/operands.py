@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.base.plan import L2Promotion, Swizzle
+from tilewright.base.plan import Swizzle
 from tilewright.ir.decisions import RUN_BYTES, MapDecision, StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name
@@ -78,8 +78,7 @@ def _carried_out(
     plan: OperandPlan,
     element: Element,
     box: tuple[int, int],
-    l2_promotion: L2Promotion = "128B",
-    swizzle: Swizzle = _SWIZZLE,
+    swizzle: Swizzle,
 ) -> MapDecision | None:
     """The plan's map, where it is one of two dimensions that brings the box as it is wanted in shared memory."""
     map_ = plan.map
@@ -88,7 +87,7 @@ def _carried_out(
     moved_as = Element.U8 if element.is_float8 else element
     if plan.cost.extra_copies or plan.cost.overfetched_bytes or map_.dtype != moved_as.value:
         return None
-    return MapDecision(element.value, map_.dims, map_.strides, map_.box, swizzle, l2_promotion)
+    return MapDecision(element.value, map_.dims, map_.strides, map_.box, swizzle, "none")
 
 
 def loaded_step(value: SSAValue, contracted: str, target: Target) -> int:
@@ -149,7 +148,7 @@ def decide_store(
         store=True,
         engines=_ENGINES,
     )
-    carried_out = [_carried_out(plan, element, box, "none", staged.swizzle) for plan in plans]
+    carried_out = [_carried_out(plan, element, box, staged.swizzle) for plan in plans]
     decision = next((item for item in carried_out if item is not None), None)
     if decision is not None and not why:
         tail = (replace(decision, box=(staged.tail_bytes // element.bytes, unit_rows)),) if staged.tails else ()

@@ -15,6 +15,7 @@ What is left out: bank conflicts, clusters, clocks that fall under load, the epi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -157,15 +158,8 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
             releases[ring] = rates.release_latency - (stands - _ISSUE_CYCLES)
             # A late release belongs to the turn whose products it follows, and frees the slot of an earlier turn.
             distance = body.release_distance or 0 if late else 0
-            edges += [Dependence(name, release, distance, "wgmma group") for name in names]
-            # The stream stands at the wait: nothing is issued between the products that it follows and the next turn's.
-            edges += [Dependence(name, release, 0, "order of issue", issued=True) for name in late]
-            edges += [Dependence(release, name, 1, "order of issue", issued=True) for name in late]
-            edges += [
-                Dependence(load.name, release, distance, "full barrier", ring)
-                for load in loads.values()
-                if load.ring == ring
-            ]
+            filled = [load.name for load in loads.values() if load.ring == ring]
+            edges += _before_release(release, names, late, filled, ring, distance)
     buffers = tuple(
         Buffer(ring, size, body.slots_min, body.slots_max, releases.get(ring, rates.release_latency))
         for ring, size in rings.items()
@@ -184,6 +178,18 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
             body.trips,
         )
     )
+
+
+def _before_release(
+    release: str, readers: Sequence[str], late: Sequence[str], filled: Sequence[str], ring: str, distance: int
+) -> list[Dependence]:
+    """What the release of a slot follows: its readers, and the copies into its ring. late: readers that it waits for
+    one turn later."""
+    edges = [Dependence(name, release, distance, "wgmma group") for name in readers]
+    # The stream stands at the wait: nothing is issued between the products that it follows and the next turn's.
+    edges += [Dependence(name, release, 0, "order of issue", issued=True) for name in late]
+    edges += [Dependence(release, name, 1, "order of issue", issued=True) for name in late]
+    return edges + [Dependence(name, release, distance, "full barrier", ring) for name in filled]
 
 
 def _at(name: str, consumer: str) -> str:

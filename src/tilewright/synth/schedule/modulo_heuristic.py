@@ -112,7 +112,7 @@ def _at(
     """A schedule of that interval whose registers fit, trying shorter lives where they do not."""
     slots = _allotted(problem)
     plain = arcs_of(problem, slots, streams)
-    for arcs in (plain, (*plain, *_lives_within(problem, 1)), (*plain, *_apart(problem, streams))):
+    for arcs in (plain, (*plain, *_lives_within(problem)), (*plain, *_apart(problem, streams))):
         if earliest_starts(len(streams), arcs, interval) is None:
             continue
         for preference in _preferences(problem, arcs, interval):
@@ -163,9 +163,9 @@ def _allotted(problem: ModuloProblem) -> tuple[int, ...]:
     return tuple(slots)
 
 
-def _lives_within(problem: ModuloProblem, copies: int) -> list[Arc]:
+def _lives_within(problem: ModuloProblem) -> list[Arc]:
     return [
-        Arc(each.target, each.source, problem.operations[each.target].latency, copies - each.distance)
+        Arc(each.target, each.source, problem.operations[each.target].latency, 1 - each.distance)
         for each in problem.precedences
         if each.carries_value and problem.operations[each.source].registers
     ]

@@ -42,8 +42,6 @@ _RUN_MOST = 8
 """Elements that a thread takes together."""
 _ALONE_ELEMENTS = 16
 """Of a strip, where a thread takes a row by itself: so many loads of it are on their way at once."""
-_ALONE_WHOLE = 32
-"""Of a row that it holds whole, as the parts of decode: quicker than by the lanes of a warp."""
 _MANY_ELEMENTS = 1 << 20
 """Of all rows: with fewer, what counts is how soon a row is done, which more threads for each bring about."""
 _WORTH_SHIFT = 4
@@ -67,9 +65,9 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
         shared.shifted,
         program.extents[shared.axis],
     )
-    many = length <= _ALONE_WHOLE or rows * length >= _MANY_ELEMENTS
-    if many and (across := _axis_of_neighbours(program, axis)):
-        return _alone(axis, across, rows, length, shared.narrow)
+    held = length <= target.limit("rows.alone_elements_most")
+    if (held or rows * length >= _MANY_ELEMENTS) and (across := _axis_of_neighbours(program, axis)):
+        return _alone(axis, across, rows, length, length if held else _ALONE_ELEMENTS, shared.narrow)
     row = chosen(program, shared, target, wanted)
     if row.shifted:
         row = replace(row, spaced=_spaced(program, row.vectors))
@@ -123,9 +121,8 @@ def _axis_of_neighbours(program: tile.ProgramOp, axis: str) -> str:
     return ""
 
 
-def _alone(axis: str, across: str, rows: int, length: int, narrow: int) -> ElementwiseDecisions:
-    """Each row by one thread."""
-    pieces = length if length <= _ALONE_WHOLE else _ALONE_ELEMENTS
+def _alone(axis: str, across: str, rows: int, length: int, pieces: int, narrow: int) -> ElementwiseDecisions:
+    """Each row by one thread. pieces: elements of a strip."""
     decision = RowDecision(axis, 1, 1, pieces, int(length > pieces), (), across, narrow=narrow)
     reason = f"no dot: {rows} rows of {length} along {axis}, a thread for each, neighbours along {across}"
     return ElementwiseDecisions(-(-rows // SHORT_THREADS), SHORT_THREADS, (reason,), rows=(decision,))

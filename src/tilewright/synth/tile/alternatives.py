@@ -112,7 +112,7 @@ def _apart(models: Iterable[Iterable[Alternative]]) -> Iterator[list[Alternative
 def _models(question: TileQuestion, target: Target, wanted: Wanted) -> Iterator[Iterator[Alternative]]:
     """Of every model that is asked for such a product, its candidates."""
     rates = rates_of(target, question.element_bytes)
-    if few_rows.is_few_rows(question, target, wanted):
+    if few_rows.is_few_rows(question, wanted):
         yield (Alternative(*each) for each in few_rows.estimated(question, target, past_end=True))
     if long_sum.is_long_sum(question, target, wanted):
         yield (Alternative(*each) for each in long_sum.estimated(question, target))
@@ -130,7 +130,7 @@ def _large(rates: Rates, question: TileQuestion, target: Target) -> Iterator[Alt
     rows, columns, consumers = _SEED_TILE
     seed = TileShape(rows, columns, slice_depth(question.element_bytes), consumers, question.orientations[0])
     for large in compared_tiles(question, seed, target):
-        saved = expected_saving(rates, question, large.shape, turns=large.turns)
+        saved = expected_saving(rates, question, large.shape, target, turns=large.turns)
         for streamed in (False, True) if saved else (False,):
             cycles = expected_cycles(
                 rates, question, large.shape, target, turns=large.turns, saved=saved if streamed else 0.0

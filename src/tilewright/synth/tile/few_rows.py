@@ -226,7 +226,7 @@ def _overlapping(question: TileQuestion, target: Target, shape: TileShape, cycle
     return (stepped, fewer) if fewer < (1 - _LEAST_OF_STEPS) * cycles else (shape, cycles)
 
 
-def is_few_rows(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
+def is_few_rows(question: TileQuestion, wanted: Wanted) -> bool:
     """Whether a product is one for this model, and nothing is fixed from outside."""
     plain = question.products == 1 and not question.scaled and question.batch == 1
     if not plain or not nothing_is_fixed(wanted):
@@ -356,7 +356,7 @@ def row_cycles(
     slot_bytes = (shape.rows + loaded + empty * p.zeros_permille / 1000) * shape.depth * bytes_
     multiply = 2 * shape.rows * max(shape.columns, p.narrow_columns) * shape.depth / rates.operations_per_cycle
     if question.scaled_depth:
-        multiply += promotion_cycles(question, shape, slices)
+        multiply += promotion_cycles(question, shape, slices, target)
     fetch = 1000 * slot_bytes / p.fetch_bytes_per_kilocycle
     if shape.paired:
         together = shape.columns if shape.cluster[0] > 1 else shape.rows

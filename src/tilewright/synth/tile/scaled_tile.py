@@ -2,7 +2,7 @@
 
 A slot costs more than the tensor core's time: between two products of a consumer lie the wait for the first, one
 multiply-add for each of its accumulators, and the barriers. More consumers hide that of each other, and wider parts
-share the barriers. A closed form ranks tiles and splits; its parameters are fitted to runs on an H200.
+share the barriers. A closed form ranks tiles and splits; its parameters are facts of the target (`promotion`).
 
 Not handled: clusters that share loads, batches, several products. Checked by: tests/synth/tile/test_scaled_tile.py.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from tilewright.synth.cost.model import Rates, slice_cycles
 from tilewright.synth.distribution.split import splits_of
@@ -33,8 +34,6 @@ _TILES: tuple[tuple[int, int, int], ...] = (
 """(rows, columns, consumers) that are ranked."""
 _ROWS = ((64, 1), (128, 2), (192, 3))
 _LEAST_COLUMNS = 64
-_LEAST_GAIN = 0.08
-"""For which another tile is taken than one of those: for less, some were a tenth slower (measured)."""
 _SPLITS = (1, 2, 4)
 _PAIR = 2
 _PAIRED_ACCUMULATORS = 64
@@ -60,17 +59,22 @@ class _Parameters:
     fetch: float
 
 
-_FITTED = _Parameters(
-    start=4000,
-    slot=40,
-    register=3.1,
-    paired=2.0,
-    paired_scaled=2.5,
-    meeting=1500,
-    store=24,
-    exchange=10,
-    fetch=1.1,
-)
+@cache
+def _parameters(target: Target) -> _Parameters:
+    def of(name: str) -> int:
+        return target.limit(f"promotion.{name}")
+
+    return _Parameters(
+        start=of("start_cycles"),
+        slot=of("slot_cycles"),
+        register=of("register_percent") / 100,
+        paired=of("paired_register_percent") / 100,
+        paired_scaled=of("scaled_register_percent") / 100,
+        meeting=of("meeting_cycles"),
+        store=of("store_bytes_per_cycle"),
+        exchange=of("exchange_bytes_per_cycle"),
+        fetch=of("fetch_percent") / 100,
+    )
 
 
 def choose_scaled_shape(
@@ -89,12 +93,12 @@ def choose_scaled_shape(
     best, least = min(found, key=lambda pair: pair[1])
     others = further_estimated(rates, question, target)
     other, cycles = min(others, key=lambda pair: pair[1], default=(best, least))
-    if cycles <= (1 - _LEAST_GAIN) * least:
+    if cycles <= (1 - target.limit("promotion.least_gain_percent") / 100) * least:
         best = other
     reasons.append(
         f"tile {best.rows}x{best.columns}x{best.depth}: slots promoted by {best.consumers} consumers"
         + (f", slices shared by {best.split} CTAs" if best.split > 1 else "")
-        + f", about {scaled_cycles(rates, question, best):.0f} cycles by the model"
+        + f", about {scaled_cycles(rates, question, best, target):.0f} cycles by the model"
     )
     return best
 
@@ -107,7 +111,7 @@ def estimated(rates: Rates, question: TileQuestion, target: Target) -> Iterator[
             if split == 1 or (split in _SPLITS and slices // split >= _LEAST_SLICES):
                 depth, swapped = question.scaled_depth, question.orientations[0]
                 shape = TileShape(rows, columns, depth, consumers, swapped, split)
-                yield shape, scaled_cycles(rates, question, shape)
+                yield shape, scaled_cycles(rates, question, shape, target)
 
 
 def further_estimated(rates: Rates, question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
@@ -121,7 +125,7 @@ def further_estimated(rates: Rates, question: TileQuestion, target: Target) -> I
             for columns in range(_LEAST_COLUMNS, target.limit("product.columns_max") + 1, 8):
                 if fits_registers(rows, columns, consumers):
                     shape = TileShape(rows, columns, depth, consumers, swapped)
-                    yield shape, scaled_cycles(rates, question, shape)
+                    yield shape, scaled_cycles(rates, question, shape, target)
 
 
 def _clusters(multiprocessors: int, ctas: int) -> int:
@@ -141,14 +145,16 @@ def two_overlap(shape: TileShape, slices: int) -> bool:
     return slices % 2 == 0 and _accumulators(shape) <= _PAIRED_ACCUMULATORS and shape.consumers <= _PAIR
 
 
-def promotion_cycles(question: TileQuestion, shape: TileShape, slices: int, by: _Parameters = _FITTED) -> float:
+def promotion_cycles(question: TileQuestion, shape: TileShape, slices: int, target: Target) -> float:
     """Estimated cycles of a slot besides its product. slices: of a CTA."""
+    by = _parameters(target)
     paired = by.paired_scaled if question.scaled else by.paired
     return by.slot + (paired if two_overlap(shape, slices) else by.register) * _accumulators(shape)
 
 
-def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, by: _Parameters = _FITTED) -> float:
+def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, target: Target) -> float:
     """Estimated cycles of the whole product."""
+    by = _parameters(target)
     rows, columns, depth = question.extents
     if shape.swapped:
         rows, columns = columns, rows
@@ -156,7 +162,7 @@ def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, by: _P
     waves = math.ceil(tiles / _clusters(rates.multiprocessors, shape.split))
     slices = math.ceil(math.ceil(depth / shape.depth) / shape.split)
     multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes)
-    slot = max(multiply + promotion_cycles(question, shape, slices, by), by.fetch * fetch)
+    slot = max(multiply + promotion_cycles(question, shape, slices, target), by.fetch * fetch)
     epilogue = shape.rows * shape.columns * question.stored_bytes / by.store / shape.split
     if shape.split > 1:
         epilogue += by.meeting + 4 * shape.rows * shape.columns / by.exchange / shape.split

@@ -74,7 +74,7 @@ def deallocate(state: LaunchState, event: TensorMemoryDeallocate) -> None:
         for earlier in cluster.tensor.memory(peer).touched(cells):
             operation = cluster.tensor.operations.get(getattr(earlier.actor, "operation", -1))
             if operation is not None:
-                _judge_end(state, cluster, warp, operation, peer, event.span)
+                _judge_end(state, warp, operation, peer, event.span)
 
 
 def relinquish(state: LaunchState, event: TensorMemoryRelinquish) -> None:
@@ -277,7 +277,7 @@ def _report(
     verb = "overwrites" if record.write else "reads"
     state.findings.report(
         code,
-        f"{_who(later)} {verb} tensor memory {_cells_text(record, first)} of CTA {cta} while {_who(first)}, which uses "
+        f"{_who(later)} {verb} tensor memory {_cells_text(record)} of CTA {cta} while {_who(first)}, which uses "
         "it, may not be done",
         later.span,
         first.span,
@@ -329,7 +329,7 @@ def _enter_life(
     for earlier in cluster.tensor.memory(cta).conflicts(record):
         operation = cluster.tensor.operations.get(getattr(earlier.actor, "operation", -1))
         if operation is not None and verb == "deallocates":
-            _judge_end(state, cluster, warp, operation, cta, span)
+            _judge_end(state, warp, operation, cta, span)
         elif operation is None and warp.order.at(earlier.warp_track) < earlier.epoch and verb == "deallocates":
             state.findings.report(
                 "TC104",
@@ -339,9 +339,7 @@ def _enter_life(
             )
 
 
-def _judge_end(
-    state: LaunchState, cluster: ClusterState, warp: WarpState, operation: TensorOperation, cta: int, span: Span
-) -> None:
+def _judge_end(state: LaunchState, warp: WarpState, operation: TensorOperation, cta: int, span: Span) -> None:
     """Is an operation on columns complete before they are deallocated?"""
     if warp.order.at(operation.done.track) >= operation.done.value:
         return
@@ -481,7 +479,7 @@ def _who(operation: TensorOperation) -> str:
     return f"the tcgen05.{operation.kind} of {name_of(operation.issuer)}"
 
 
-def _cells_text(record: Record, first: TensorOperation) -> str:
+def _cells_text(record: Record) -> str:
     begin, end = record.ranges[0][0] // LANES, -(-record.ranges[-1][1] // LANES)
     return f"columns [{begin}, {end})"
 

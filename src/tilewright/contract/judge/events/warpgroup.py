@@ -127,12 +127,12 @@ def _begin(
         state.enter(memory, cluster, record(own), operation.views[place].clock, "shared")
     level = state.interpretations.wgmma_own_rows
     if rows and level is not None:
-        _look_at_rows(state, cluster, memory, record(rows), clocks, level)
+        _look_at_rows(state, memory, record(rows), clocks, level)
     operation.views = {}
 
 
 def _look_at_rows(
-    state: LaunchState, cluster: ClusterState, memory: ShadowMemory, record: Record, clocks: list[VectorClock],
+    state: LaunchState, memory: ShadowMemory, record: Record, clocks: list[VectorClock],
     level: Level,
 ) -> None:  # fmt: skip
     """Rows of A that were written for their own warp alone: the other warps of the warpgroup do not know of them."""
