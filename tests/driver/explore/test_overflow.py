@@ -7,8 +7,9 @@ from typing import Any, cast
 import pytest
 from tests.driver.symbolic_instructions import expressions
 
+from tilewright.driver.explore.exact_ranges import SUMS
 from tilewright.driver.explore.exploration import Exploration
-from tilewright.driver.explore.overflow import SUMS, overflow_limit, overflows
+from tilewright.driver.explore.overflow import overflow_limit, overflows
 from tilewright.driver.explore.path_search import Dimension
 from tilewright.machine.symbolic.expression import Input
 

@@ -135,3 +135,41 @@ def test_what_decisions_before_say_an_expression_is_equal_to_is_that_in_all_that
         assert isinstance(reach(of.table, dimensions(of), goal, (apart,), (FAILS,)), Reached)
     below = expressions("setp.lt.u32 %p1, %r1, 8; setp.ne.u32 %p2, %r1, %r2;")
     assert not equalities([condition(below, "%p1", True), condition(below, "%p2", False)]).numbers
+
+
+_DOWN = "min.s32 %r5, %r1, %r2; setp.lt.s32 %p1, %r5, 1; add.s32 %r6, %r5, {}; setp.ge.s32 %p2, %r6, 1;"
+
+
+@pytest.mark.parametrize(("step", "found"), [(-64, Impossible), (64, Reached)])
+def test_launches_in_which_sums_fit(step: int, found: type) -> None:
+    of = expressions(_DOWN.format(step))
+    goal, before = condition(of, "%p2", False), condition(of, "%p1", True)
+    assert isinstance(reach(of.table, dimensions(of), goal, (before,), (FAILS,)), Reached)
+    assert isinstance(reach(of.table, dimensions(of), goal, (before,), (FAILS,), fits=True), found)
+
+
+@pytest.mark.parametrize("row", ["add", "sub", "shl"])
+@pytest.mark.parametrize("t", ["s32", "u32"])
+def test_what_fits_is_the_exact_result(row: str, t: str) -> None:
+    """The solver's word on each of many operands, beside whole numbers."""
+    text = f"{row}.{'b32' if row == 'shl' else t} %r4, %r1, %r2;"
+    of = expressions(f"{text} setp.eq.u32 %p1, %r4, %r4;")
+    for one in (0, 1, 5, 0x40000000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF):
+        for other in (0, 1, 2, 31, 0x7FFFFFFF, 0x80000001, 0xFFFFFFFF) if row != "shl" else (0, 1, 3, 31, 32, 40):
+            given = {
+                each: Dimension(each, name, value, value, value)
+                for (name, each), value in zip(of.inputs.items(), (one, other), strict=True)
+            }
+            fits = not isinstance(
+                reach(of.table, given, condition(of, "%p1", False), (), (FAILS,), fits=True), Impossible
+            )
+            sides = (
+                (one - (one >> 31 << 32), other - (other >> 31 << 32))
+                if row != "shl"
+                else (one - (one >> 31 << 32), other)
+            )
+            exact = {"add": sum, "sub": lambda of: of[0] - of[1], "shl": lambda of: of[0] << of[1]}[row]
+            expected = -(1 << 31) <= exact(sides) < 1 << 31
+            if t == "u32" or row == "shl":
+                expected = expected or 0 <= exact((one, other)) < 1 << 32
+            assert fits == expected, (one, other)

@@ -45,11 +45,6 @@ class Behind:
     needed: tuple[Condition, ...]
 
 
-def leaves(condition: Condition) -> bool:
-    """Whether a decision leads out of a loop."""
-    return condition.loop >= 0 and condition.outcome.size == 1 and bool(condition.outcome[0]) != condition.stays
-
-
 def after_any_count(
     exploration: Exploration, some: Sequence[Behind], excluded: Sequence[bytes]
 ) -> Reached | Impossible | Undecided | None:
@@ -217,7 +212,12 @@ class _Rule:
 def sum_of(node: Node) -> tuple[Node, int]:
     """An expression as another one and a number that is added to it."""
     added = 0
-    while isinstance(node.operation, Applied) and _width(node):
+    while isinstance(node.operation, Applied):
+        if (moved := _moved(node)) is not None:
+            node = moved
+            continue
+        if not _width(node):
+            break
         given = dict(zip(node.operation.names, node.sources, strict=True))
         one, other = (_operand(each, given) for each in node.operation.instruction.operands[1:])
         subtracts = node.operation.instruction.row == "sub"
@@ -247,6 +247,15 @@ def _width(node: Node) -> int:
     item = node.operation.instruction
     plain = len(item.modifiers) == 1 and item.modifiers[0][:1] in "sub" and item.modifiers[0][1:] in ("32", "64")
     return int(item.modifiers[0][1:]) if plain and len(item.operands) == 3 else 0
+
+
+def _moved(node: Node) -> Node | None:
+    """What a move of one whole register gives."""
+    match node.operation, node.sources:
+        case Applied(instruction), (Node() as source,) if instruction.row == "mov":
+            return source if all(isinstance(each, Register) for each in instruction.operands) else None
+        case _:
+            return None
 
 
 def _add(registers: Registers) -> None:

@@ -17,12 +17,19 @@ What no launch showed may be impossible: then a solver shows that the conditions
 (`solve.bit_vectors`). Where it finds a launch instead, that launch is made. Otherwise the verdict is unknown, with the
 line and the expression that stands in the way.
 
+What each iteration of a loop decides by an expression of its own (`n - 64 < 0` in the second) is asked about in the
+iteration that decides by it, where all that kept the warp in the loop until then holds: whoever decides by this
+expression has stayed as long. That is taken of a place alone that each iteration of one loop comes to, as it comes to
+the branch that keeps it there, and where no launch decided twice by one expression. Later iterations than those that
+were run are for the loop's repetition and `decided_in_turns`.
+
 Not handled: combinations of decisions beyond those.
 Checked by: tests/driver/explore/test_coverage.py.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,7 +37,7 @@ import numpy as np
 
 from tilewright.base.span import Span
 from tilewright.driver.explore.alike_requests import alike_but_for_requests
-from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop, decided, leaves
+from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop, decided
 from tilewright.driver.explore.counted_barriers import counted_barriers
 from tilewright.driver.explore.decided_in_turns import decided_in_turns
 from tilewright.driver.explore.entered_inside import entered_inside
@@ -49,6 +56,8 @@ from tilewright.driver.explore.exploration import (
 from tilewright.driver.explore.far_apart import far_apart
 from tilewright.driver.explore.joint_decisions import joint_decisions
 from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups, said_by_place
+from tilewright.driver.explore.on_the_way import leaves
+from tilewright.driver.explore.overflow import reach_that_fits
 from tilewright.driver.explore.path_search import label
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.driver.explore.unequal_loops import bound_of, unequal_loops
@@ -65,13 +74,25 @@ _BEFORE = 200
 
 
 @dataclass(frozen=True, slots=True)
+class _Come:
+    """How a warp came to a decision. outside: what it had decided outside of loops, by branches that leave a trace;
+    way, count: all that it decides, and how much of that before; others: by how many other expressions it had decided
+    here."""
+
+    outside: tuple[Condition, ...]
+    way: list[Condition]
+    count: int
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """A decision as the launches showed it. seen: its outcomes, each by an example; examples: one for each expression
     and what needs to be decided on the way to it, with the conditions of its warp before it; constant: outcomes
     of it where it depended on no input, as in a loop that another launch did not enter; expressions: those that
     decided, by number; exits: by such a number, the decisions by which the last loop before it was left; ways: of each
     example, what its warp had decided before, outside of loops; lasted: of each, by what its warp stayed last in each
-    loop around it."""
+    loop around it; comes: to each, how a warp came, if no warp decided here twice by one expression."""
 
     place: Place
     kind: str
@@ -87,8 +108,8 @@ class Site:
     ways: dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]] = field(
         default_factory=dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]]
     )
-
     lasted: dict[Example, tuple[Condition, ...]] = field(default_factory=dict[Example, tuple[Condition, ...]])
+    comes: dict[Example, list[_Come]] = field(default_factory=dict[Example, list[_Come]])
 
     def passes_by(self, example: Example) -> bool:
         """Whether warps came to an example without leaving a loop that inputs end, as they did to others."""
@@ -215,6 +236,7 @@ def sites(
     trace, which alone tell ways apart: those of all of them together are asked for (`joint_decisions`)."""
     found: dict[Place, Site] = {}
     constant: dict[tuple[int, int, int], set[bytes]] = {}
+    again: set[Place] = set()
     for each in tried:
         for position, cta, index, holds in each.judged.constant_ways:
             outcome = b"split" if holds is None else HOLDS if holds else FAILS
@@ -223,6 +245,7 @@ def sites(
         # What branches outside of loops decided so far.
         chosen: dict[tuple[int, int], frozenset[tuple[int, bytes]]] = {}
         left: dict[tuple[int, int], Condition] = {}
+        others: Counter[Place] = Counter()
         fresh = {id(condition) for condition in distinct(each.judged.conditions)}
         for condition in each.judged.conditions:
             place = place_of(condition)
@@ -232,6 +255,7 @@ def sites(
             if place in found and condition.node.number in found[place].exits:
                 found[place].exits[condition.node.number][-1 if last is None else last.node.number] = last
             if id(condition) not in fresh:
+                again.add(place)
                 continue
             site = found.get(place)
             if site is None:
@@ -254,9 +278,13 @@ def sites(
                 outside = _chosen(way[-_BEFORE:], lasting)
                 site.ways.setdefault(key, {})[tuple(each.node.number for each in outside)] = outside
                 site.lasted.setdefault(key, _stayed(exploration, way[-_BEFORE:], condition.position))
+                site.comes.setdefault(key, []).append(_Come(outside, way, len(way), others[place]))
+            others[place] += 1
             if condition.kind != "value" and condition.loop < 0:
                 chosen[warp] = chosen.get(warp, frozenset()) | {(condition.position, outcome)}
             way.append(condition)
+    for place in again & found.keys():
+        found[place].comes.clear()
     for site in found.values():
         if site.kind == "branch":
             site.constant.update(constant.get(site.place[:3], ()))
@@ -337,27 +365,54 @@ def _asked(exploration: Exploration, every: Mapping[Place, Site], site: Site, so
             return answer
         # In an iteration that no launch has chosen so far, other decisions lead here.
         further = replace(sought, before=lasting)
-        anywhere = reach_any(exploration.table, exploration.dimensions, (further,), tuple(exploration.barred))
-        known = isinstance(anywhere, Reached) and not exploration.is_new(anywhere.values)
-        return Undecided() if known else anywhere
+        anywhere = reach_that_fits(exploration, further)
+        if not isinstance(anywhere, Reached) or exploration.is_new(anywhere.values):
+            return anywhere
+        return Impossible() if _never_there(exploration, every, site, sought, key) else Undecided()
 
     def in_iteration() -> Reached | Impossible | Undecided:
-        table, dimensions, barred = exploration.table, exploration.dimensions, tuple(exploration.barred)
-        answer = reach_any(table, dimensions, (sought,), barred)
+        answer = reach_that_fits(exploration, sought)
         if site.loop >= 0 or not isinstance(answer, Reached) or exploration.is_new(answer.values):
             return answer
         for way in site.ways[key].values():
             before = (*_outside(exploration, every, way), *sought.before)
-            answer = reach_any(table, dimensions, (replace(sought, before=before),), barred)
+            answer = reach_that_fits(exploration, replace(sought, before=before))
             if not isinstance(answer, Impossible):
                 break
         if not isinstance(answer, Reached) or exploration.is_new(answer.values) or not site.lasted[key]:
             return answer
         # A later iteration of a loop that is left where an iteration ends takes a launch that stays in it.
-        staying = reach_any(table, dimensions, (replace(sought, before=(*site.lasted[key], *sought.before)),), barred)
-        return staying if isinstance(staying, Reached) else answer
+        staying = reach_that_fits(exploration, replace(sought, before=(*site.lasted[key], *sought.before)))
+        if isinstance(staying, Reached):
+            return staying
+        nowhere = isinstance(staying, Impossible) and _never_there(exploration, every, site, sought, key)
+        return Impossible() if nowhere else answer
 
     return ask
+
+
+def _never_there(
+    exploration: Exploration, every: Mapping[Place, Site], site: Site, sought: Sought, key: Example
+) -> bool:  # fmt: skip
+    """Whether no launch decides otherwise in the iteration that decides by an expression, whichever way it comes: where
+    each iteration decides by one of its own, all who decide by this one have stayed in the loop for so long."""
+    come = {each: [_how(exploration, way, site.place) for way in some] for each, some in site.comes.items()}
+    if key not in come or any(stayed is None for some in come.values() for _, stayed in some):
+        return False
+    ways = {
+        tuple(each.node.number for each in (*outside, *stayed)): (*_outside(exploration, every, outside), *stayed)
+        for outside, stayed in come[key]
+        if stayed is not None
+    }
+    asked = (replace(sought, before=(*before, *sought.before)) for before in ways.values())
+    return all(isinstance(reach_that_fits(exploration, each), Impossible) for each in asked)
+
+
+def _how(
+    exploration: Exploration, come: _Come, place: Place
+) -> tuple[tuple[Condition, ...], tuple[Condition, ...] | None]:  # fmt: skip
+    """What a warp that came to a decision had decided outside of loops, and by what it stayed in those around it."""
+    return come.outside, exploration.ways.stayed(come.way[: come.count], place[0], come.others)
 
 
 def _in_any_iteration(

@@ -31,8 +31,9 @@ from tilewright.driver.explore.assumed_numbers import (
     negative_numbers,
 )
 from tilewright.driver.explore.coverage import cover
+from tilewright.driver.explore.exact_ranges import SUMS
 from tilewright.driver.explore.exploration import Exploration, Tried, distinct
-from tilewright.driver.explore.overflow import SUMS, overflow_limit, overflows
+from tilewright.driver.explore.overflow import overflow_limit, overflows
 from tilewright.driver.explore.path_search import Assignment
 from tilewright.driver.explore.skipped_loops import (
     Guards,

@@ -35,13 +35,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.driver.explore.behind_loops import leaves
+from tilewright.driver.explore.exact_ranges import SUMS
 from tilewright.driver.explore.exploration import FAILS, Exploration, Place, Tried, distinct, place_of
 from tilewright.driver.explore.later_iterations import later_iterations
 from tilewright.driver.explore.missing import Missing, cut
-from tilewright.driver.explore.overflow import SUMS, overflow_limit, overflows
+from tilewright.driver.explore.on_the_way import leaves
+from tilewright.driver.explore.overflow import overflows, reach_that_fits
 from tilewright.driver.explore.path_search import Assignment, Dimension, Pool, label, pool_of
-from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach
+from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach
 from tilewright.machine.core.lanes import selector
 from tilewright.machine.symbolic.expression import (
     CannotEvaluate,
@@ -398,36 +399,14 @@ def _ask(exploration: Exploration, branching: _Branching) -> Callable[[], Reache
             there = reach(table, pinned, asked, others, excluded, barred)
             near = there.values if isinstance(there, Reached) and exploration.is_new(there.values) else None
         near = near if near is not None else _near(exploration, branching, dimensions)
-        if near is not None:
+        if near is not None and not overflows(exploration, near, [each.node for each in (*others, asked)], SUMS):
             return Reached(near)
-        anyhow = reach(table, dimensions, asked, others, excluded, barred)
+        anyhow = reach_that_fits(exploration, Sought(asked, others, tuple(excluded)))
         if not isinstance(anyhow, Reached):
             return anyhow
-        nodes = [each.node for each in (*others, asked)]
-        if overflows(exploration, anyhow.values, nodes, SUMS):
-            numbers = [
-                given
-                for given in inputs_of(nodes)
-                if given.kind == "number" and given.size_bytes in (4, 8) and given in dimensions
-            ]
-            narrowed = {
-                **dimensions,
-                **{
-                    each: replace(dimensions[each], largest=min(dimensions[each].largest, overflow_limit(each) - 1))
-                    for each in numbers
-                },
-            }
-            within = reach(table, narrowed, asked, others, excluded, barred)
-            if isinstance(within, Impossible):
-                names = " and ".join(dimensions[each].name for each in numbers)
-                bits = max(overflow_limit(each) for each in numbers).bit_length() - 1
-                said = f"{names} {'are' if len(numbers) > 1 else 'is'} at least 0 and below 2^{bits}"
-                exploration.assumed[f"{said} (beyond, a sum overflows, and ways were not tried)"] = None
-                return within
-            anyhow = within if isinstance(within, Reached) else anyhow
         own = {each.node.number for each in (*others, asked)}
         way = tuple(each for each in last.before if each.node.number not in own)
-        same = reach(table, dimensions, asked, (*way, *others), excluded, barred) if way else anyhow
+        same = reach(table, dimensions, asked, (*way, *others), excluded, barred, fits=True) if way else anyhow
         return same if isinstance(same, Reached) and exploration.is_new(same.values) else anyhow
 
     return ask

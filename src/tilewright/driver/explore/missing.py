@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.driver.explore.exploration import Exploration
+from tilewright.driver.explore.overflow import reach_that_fits
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.machine.symbolic.tracker import Condition
 
@@ -58,12 +59,13 @@ def asking_any(exploration: Exploration, position: int, reason: str, sought: tup
         (each.condition.node.number, each.excluded, tuple(before.node.number for before in each.before[-24:]))
         for each in sought
     )
-    return Missing(
-        position,
-        reason,
-        key,
-        lambda: reach_any(exploration.table, exploration.dimensions, sought, tuple(exploration.barred)),
-    )
+
+    def ask() -> Reached | Impossible | Undecided:
+        if len(sought) == 1:
+            return reach_that_fits(exploration, sought[0])
+        return reach_any(exploration.table, exploration.dimensions, sought, tuple(exploration.barred))
+
+    return Missing(position, reason, key, ask)
 
 
 def in_groups(sought: Sequence[Sought]) -> list[tuple[Sought, ...]]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -76,6 +77,22 @@ class Ways:
             if condition.loop < 0 or not condition.iteration:
                 passed.add(condition.position)
         return tuple(reversed(found))
+
+    def stayed(self, before: Sequence[Condition], position: int, others: int) -> tuple[Condition, ...] | None:
+        """By what a warp stayed in the loop around an instruction, where each iteration decides there by an expression
+        of its own: then all who decide by this one are in this iteration. before: all that the warp decided; others: by
+        how many other expressions it decided there; None in no loop or in several, where iterations pass by, and where
+        the warp did not stay once, by a branch that each iteration comes to, between one decision and the next."""
+        block = self.flow.block_of[position]
+        around = [number for number, loop in enumerate(self.flow.loops) if block in loop.blocks]
+        if len(around) != 1 or block not in self.flow.passed(self.flow.loops[around[0]]):
+            return None
+        stays = [each.loop == around[0] and each.kind == "branch" and not leaves(each) for each in before]
+        events = [stay for each, stay in zip(before, stays, strict=True) if stay or each.position == position]
+        in_turn = all(one != other for one, other in pairwise(events)) and all(events[-1:])
+        found = tuple(each for each, stay in zip(before, stays, strict=True) if stay)
+        alone = in_turn and events.count(False) == others and all(map(self._in_each_iteration, found))
+        return found if alone else None
 
     def _shared(self, condition: Condition, position: int, decision: Condition | None) -> Iterator[Condition]:
         """What a branch at which lanes part says of all of them, where those that decide at a position came from it."""
@@ -138,6 +155,11 @@ class Ways:
             if each != stop:
                 waiting += self.flow.blocks[each].successors
         return frozenset(found)
+
+
+def leaves(condition: Condition) -> bool:
+    """Whether a decision leads out of a loop."""
+    return condition.loop >= 0 and condition.outcome.size == 1 and bool(condition.outcome[0]) != condition.stays
 
 
 def _implied(predicate: Node, holds: bool) -> Iterator[tuple[Node, bool]]:

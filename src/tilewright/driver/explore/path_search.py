@@ -97,15 +97,17 @@ def pool_of(table: Table, dimensions: Sequence[Dimension], base: Assignment, con
     nodes = list(dict.fromkeys(condition.node for condition in conditions))
     constants = _sampled(constants_of(nodes), _CONSTANTS_MOST)
     several = [int(base.get(each.input, each.first)) for each in dimensions]
-    values = [_values(each, several, constants, random) for each in dimensions]
+    near = _near(dict.fromkeys(several), constants)
+    values = [_values(each, near, random) for each in dimensions]
     share = max(40, _SINGLE_MOST // max(1, len(dimensions)))
-    rows: list[list[int]] = [several]
-    for place, chosen in enumerate(values):
-        for value in _sampled(chosen, share):
-            rows.append([*several[:place], value, *several[place + 1 :]])
+    alone = [(place, value) for place, chosen in enumerate(values) for value in _sampled(chosen, share)]
     wide = sum(not node.uniform for node in nodes)
+    together = _TOGETHER if wide < 64 else _TOGETHER // 4
+    matrix = np.tile(np.array(several, np.uint64), (1 + len(alone) + together, 1))
+    for at, (place, value) in enumerate(alone, 1):
+        matrix[at, place] = value
     draw = random.getrandbits
-    for _ in range(_TOGETHER if wide < 64 else _TOGETHER // 4):
+    for at in range(1 + len(alone), len(matrix)):
         row = list(several)
         for place, chosen in enumerate(values):
             match _below(4, draw):
@@ -117,16 +119,14 @@ def pool_of(table: Table, dimensions: Sequence[Dimension], base: Assignment, con
                     row[place] = min(dimensions[place].largest, draw(1 + _below(14, draw)))
                 case _:
                     row[place] = min(dimensions[place].largest, draw(1 + _below(31, draw)))
-        rows.append(row)
-    narrow = [place for place, each in enumerate(dimensions) if each.multiple > 1 or each.smallest or not each.largest]
-    for row in rows[1:] if narrow else ():
-        for place in narrow:
-            row[place] = dimensions[place].nearest(row[place])
-    matrix = np.array(rows, np.uint64).reshape(len(rows), len(dimensions))
+        matrix[at] = row
+    for place, each in enumerate(dimensions):
+        if each.multiple > 1 or each.smallest or not each.largest:
+            matrix[1:, place] = [each.nearest(value) for value in matrix[1:, place].tolist()]
     columns = {each.input: np.ascontiguousarray(matrix[:, place]) for place, each in enumerate(dimensions)}
     _within_the_grid(columns)
     return Pool(
-        tuple(dimensions), columns, len(rows), Evaluation(table, columns, len(rows)), _costs(columns, len(rows))
+        tuple(dimensions), columns, len(matrix), Evaluation(table, columns, len(matrix)), _costs(columns, len(matrix))
     )
 
 
@@ -168,19 +168,26 @@ def _sampled(values: Sequence[int], most: int) -> list[int]:
     return [*values[:head], *(rest[int(index * step)] for index in range(most - head))]
 
 
-def _values(dimension: Dimension, several: Sequence[int], constants: Sequence[int], random: Random) -> list[int]:
-    """Values of one input that may matter, the most promising first."""
-    bits = dimension.largest.bit_length()
+def _near(others: Iterable[int], constants: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Values that may matter to any input, before and after its powers of two. others: those of the run's inputs."""
     some, few = constants[:24], constants[:12]
-    found = [value for each in constants for value in (each, each - 1, each + 1)]
-    found += [1 << bit for bit in range(bits)]
-    for other in several:
+    first = [value for each in constants for value in (each, each - 1, each + 1)]
+    found: list[int] = []
+    for other in others:
         found += (other, other + 1, other - 1, 2 * other, other + 2, other + 3)
         for each in some:
             found += (other + each, other + each + 1, other - each, other ^ each, other * each)
     for each in some:
         found += [value for shift in _SHIFTS for value in (each << shift, (each << shift) - 1)]
         found += [value for another in few for value in (each * another, each * another + 1)]
+    return list(dict.fromkeys(first)), list(dict.fromkeys(found))
+
+
+def _values(dimension: Dimension, near: tuple[list[int], list[int]], random: Random) -> list[int]:
+    """Values of one input that may matter, the most promising first. near: as of `_near`."""
+    bits = dimension.largest.bit_length()
+    first, then = near
+    found = [*first, *(1 << bit for bit in range(bits)), *then]
     found += [dimension.largest - below for below in (0, 1, 2, 63, 127, 1000)]
     found += [value for bit in range(bits) for value in ((1 << bit) - 1, (1 << bit) + 1, 3 << bit)]
     found += [random.getrandbits(random.randrange(1, bits + 1)) for _ in range(48 if bits else 0)]

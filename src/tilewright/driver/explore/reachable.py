@@ -4,7 +4,8 @@ The expressions of a run become terms of fixed width (`solve.bit_vectors`): the 
 one in question does not. What the solver finds is evaluated by the machine's own steps before it counts; that it finds
 nothing is believed, of terms whose meaning tests compare with the machine. What has no term may be anything, and a
 condition before that differs by lane is left out: that only allows more launches. Of a predicate that differs by lane,
-one lane is asked about, any of those that came to it.
+one lane is asked about, any of those that came to it. Who asks for numbers that fit gets launches alone in which no
+sum overflows that what is asked, or the conditions before it, are computed from.
 
 Without the solver's package everything is undecided, and `Undecided` says which one is missing.
 Checked by: tests/driver/explore/test_reachable.py, tests/test_core_alone.py.
@@ -51,7 +52,7 @@ _UNANSWERED_MOST = 2
 _OF_THE_GRID = ("grid", "cluster")
 _NEAR = 12
 _CONDITIONS_MOST = 300
-_SMALL = (1 << 6, 1 << 12)
+_SMALL = (1 << 6, 1 << 9, 1 << 12)
 """Bounds of inputs that are tried, one after the other."""
 
 
@@ -81,9 +82,11 @@ def reach(
     before: Sequence[Condition],
     excluded: Sequence[bytes],
     barred: Sequence[Sequence[Condition]] = (),
+    *,
+    fits: bool = False,
 ) -> Reached | Impossible | Undecided:
     """Find a launch in which the conditions `before` come out as they did, and `condition` as none of `excluded`.
-    barred: ways, by their conditions, that no launch takes by an assumption."""
+    barred: ways, by their conditions, that no launch takes by an assumption; fits: no sum overflows on the way."""
     node = condition.node
     two = condition.outcome.dtype == np.bool_ and len(excluded) == 1
     if two and any(len(way) == 1 and way[0].node is node and label(way[0].outcome) not in excluded for way in barred):
@@ -92,9 +95,11 @@ def reach(
         return Undecided()
     if not node.uniform:
         return _reach_in_a_lane(table, dimensions, condition, before, excluded, barred)
+    usable = _usable(before)
+    fitting = (node, *(each.node for each in usable)) if fits else ()
     return _reach(
-        table, dimensions, lambda terms: [terms.differs(node, outcome) for outcome in excluded], _usable(before),
-        lambda of: label(of.of(node)) not in excluded, barred,
+        table, dimensions, lambda terms: [terms.differs(node, outcome) for outcome in excluded], usable,
+        lambda of: label(of.of(node)) not in excluded, barred, fitting=fitting,
     )  # fmt: skip
 
 
@@ -220,13 +225,14 @@ def _reach(
     holds: Callable[[Evaluation], bool],
     barred: Sequence[Sequence[Condition]],
     lanes: int | None = None,
+    fitting: Sequence[Node] = (),
 ) -> Reached | Impossible | Undecided:
-    """near: the conditions before; lanes: those of which one is asked about."""
+    """near: the conditions before; lanes: those of which one is asked about; fitting: no sum in these overflows."""
     # What decides a condition is mostly said by few expressions: those far back are asked for only where it matters.
     for loose in (False, True):
         terms = Terms(dimensions, loose=loose, lanes=lanes, equal=equalities(near) if lanes is None else NONE)
         try:
-            wanted = goal(terms)
+            wanted = [*goal(terms), *terms.fitting(fitting)]
         except NoTerm:
             return Undecided()
         found = _found(table, dimensions, terms, wanted, near, holds, barred)

@@ -9,6 +9,7 @@ Checked by: tests/machine/symbolic/test_tracker.py.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from tilewright.machine.core.state import Warp
 from tilewright.machine.instruction.async_store import request_of
 from tilewright.machine.protocol.constant_words import reads_open_constants
 from tilewright.machine.protocol.several_devices import writes_to_several
+from tilewright.machine.protocol.slice_flow import Flow
 from tilewright.machine.symbolic.expression import TAKEN, Input, Leaf, Source
 from tilewright.machine.symbolic.traced import Traced
 from tilewright.machine.symbolic.tracker import Pieces, leaf_of
@@ -156,7 +158,7 @@ def _words(
     run = traced.run_of
     if traced.instruction.row != "ld" or not STRONG.isdisjoint(traced.instruction.modifiers):
         return {}
-    if any(writes_to_several(each) for each in traced.recording.sliced.text.flow.instructions):
+    if _writes_to_several(traced.recording.sliced.text.flow):
         return {}
     lanes = indices(mask)
     found: dict[int, Source] = {}
@@ -195,6 +197,11 @@ def _words(
             fresh.append(slot)
     traced.recording.forget_taint(warp, fresh)
     return found
+
+
+@lru_cache(maxsize=4)
+def _writes_to_several(flow: Flow) -> bool:
+    return any(map(writes_to_several, flow.instructions))
 
 
 def _ticket(traced: Traced, warp: Warp, r: Registers, mask: int) -> dict[int, Source]:

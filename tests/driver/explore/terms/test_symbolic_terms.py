@@ -185,7 +185,7 @@ MAYBE = [
     ("add.sat.s32 %r1, %r2, %r3;", "%r1"), ("sub.sat.s32 %r1, %r2, %r3;", "%r1"),
     ("mad.hi.sat.s32 %r1, %r2, %r3, %r4;", "%r1"),
     ("add.cc.u32 %r1, %r2, %r3; addc.u32 %r4, %r5, %r6;", "%r4"), ("bfind.shiftamt.u32 %r1, %r2;", "%r1"),
-    ("div.u32 %r1, %r2, %r3;", "%r1"), ("rem.s32 %r1, %r2, %r3;", "%r1"),
+    ("div.u32 %r1, %r2, %r3;", "%r1"), ("div.s32 %r1, %r2, %r3;", "%r1"),
     ("mul24.lo.u32 %r1, %r2, %r3;", "%r1"), ("mad24.lo.s32 %r1, %r2, %r3, %r4;", "%r1"),
     ("prmt.b32.f4e %r1, %r2, %r3, %r4;", "%r1"), ("prmt.b32.rc8 %r1, %r2, %r3, 2;", "%r1"),
     ("prmt.b32 %r1, %r2, %r3, %r4;", "%r1"), ("dp4a.u32.u32 %r1, %r2, %r3, %r4;", "%r1"),
@@ -206,6 +206,31 @@ def test_other_forms_have_a_right_term_or_none(text: str, target: str) -> None:
             return
         assert isinstance(term, Variable)
         assert term.largest >= max(machine_values(of, target, [(7,) * len(of.inputs), (0xFFFF_FFFF,) * len(of.inputs)]))
+
+
+@pytest.mark.parametrize("row", ["div", "rem"])
+@pytest.mark.parametrize("t", ["u32", "s32", "u64", "s64"])
+def test_a_division_by_a_number_allows_what_the_machine_gives(row: str, t: str) -> None:
+    """What holds of its quotient and remainder holds of the machine's, and of no others near them where no product of
+    these overflows."""
+    bits, high = width(t), (1 << width(t)) - 1
+    of = expressions(f"{row}.{t} {reg(t, 1)}, {reg(t, 2)}, {reg(t, 3)};")
+    quotients = expressions(f"div.{t} {reg(t, 1)}, {reg(t, 2)}, {reg(t, 3)};")
+    numbers = (0, 1, 2, 3, 7, 64, 1000, (high >> 1) - 1, high >> 1, (high >> 1) + 1, high - 6, high)
+    pairs = list(product(numbers, repeat=2))
+    results = machine_values(of, reg(t, 1), pairs)
+    for pair, result, quotient in zip(pairs, results, machine_values(quotients, reg(t, 1), pairs), strict=True):
+        terms = terms_of(of)
+        term = terms.of(of.registers[reg(t, 1)])
+        found: set[int] = set()
+        for near in (quotient - 1, quotient, quotient + 1):
+            # The variables are the operands, the quotient, and what a remainder is where nothing is known of it.
+            values = {**dict(enumerate(pair)), 2: near & high, 3: result}
+            known: dict[int, int] = {}
+            if all(value_of(side, values, known) for side in terms.sides):
+                found.add(value_of(term, values, known))
+        assert result in found, pair
+        assert not pair[1] or max(pair) >> bits // 2 or found == {result}, pair
 
 
 # ---------------------------------------------------------------- divisions as compilers write them

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
+from tilewright.driver.explore.exact_ranges import SUMS
 from tilewright.driver.explore.path_search import Dimension
 from tilewright.driver.explore.terms import bit_terms
 from tilewright.driver.explore.terms.divisions import Division, division_of, sign_of
@@ -99,6 +100,26 @@ class Terms:
             of_all = reduce(lambda one, other: bits.Applied("mul", (one, other), width), times)
             total = bits.Applied("add" if factor > 0 else "sub", (total, of_all), width)
         return _compare("ne", total, Number(usual & ((1 << width) - 1), width))
+
+    def fitting(self, nodes: Sequence[Node]) -> list[Term]:
+        """That no sum, difference or left shift which expressions are made of, and which is the same in all lanes, is
+        too large for its register."""
+        found: list[Term] = []
+        for node in needed(nodes, {}):
+            applied = node.operation
+            if not isinstance(applied, Applied) or applied.instruction.row not in SUMS or not node.uniform:
+                continue
+            types = [type_name(each) for each in applied.instruction.modifiers]
+            if len(types) != 1 or types[0] is None:
+                continue
+            try:
+                result = self.of(node)
+                given = dict(zip(applied.names, map(self._source, node.sources), strict=True))
+                reading = _Reading(applied, given, [types[0]], set())
+                found.append(self._ordered.of(_fits(reading, result)))
+            except NoTerm:
+                continue
+        return found
 
     def within_the_grid(self) -> list[Term]:
         """That a cluster's index is smaller than the number of clusters."""
@@ -264,18 +285,22 @@ class Terms:
                 raise NoTerm
 
     def _division_by_a_term(self, applied: Applied, given: Mapping[str, Term]) -> Term | None:
-        """A quotient or remainder of numbers without sign, by one that is no constant: less than the divisor is left of
-        the dividend. By 0 it may be anything."""
+        """A quotient or remainder by a number that is no constant: less than the divisor is left of the dividend. By 0,
+        and of or by a negative number, it may be anything."""
         instruction = applied.instruction
         types = [type_name(each) for each in instruction.modifiers]
-        if instruction.row not in ("div", "rem") or len(types) != 1 or types[0] is None or types[0].name[0] != "u":
+        if instruction.row not in ("div", "rem") or len(types) != 1 or types[0] is None or types[0].name[0] not in "us":
             return None
         reading = _Reading(applied, given, [types[0]], set())
         dividend, divisor = reading.term(1), reading.term(2)
         if isinstance(divisor, Number):
             return None
-        width, key = reading.width, (self._ordered.number(dividend), self._ordered.number(divisor))
-        by_zero = _compare("eq", divisor, Number(0, width))
+        width, signed = reading.width, reading.signed
+        key = (self._ordered.number(dividend), self._ordered.number(divisor), signed)
+        zero = Number(0, width)
+        anything = _compare("eq", divisor, zero)
+        for side in (dividend, divisor) if signed else ():
+            anything = bits.Applied("or", (anything, _compare("slt", side, zero)), 1)
         fresh = ("div", *key) not in self._stands
         if fresh:
             self._stands["div", *key] = self._fresh(width)
@@ -283,12 +308,12 @@ class Terms:
         left = bits.Applied("sub", (dividend, bits.Applied("mul", (quotient, divisor), width)), width)
         if fresh:
             whole = bits.Applied("and", (_compare("ult", left, divisor), _compare("ule", quotient, dividend)), 1)
-            self.sides.append(self._ordered.of(bits.Applied("or", (by_zero, whole), 1)))
+            self.sides.append(self._ordered.of(bits.Applied("or", (anything, whole), 1)))
         if instruction.row == "div":
             return quotient
         if ("rem", *key) not in self._stands:
             self._stands["rem", *key] = self._fresh(width)
-        return bits.Applied("if", (by_zero, self._stands["rem", *key], left), width)
+        return bits.Applied("if", (anything, self._stands["rem", *key], left), width)
 
     def _leaf(self, variable: Variable | None, offset_bytes: int, width: int, scale: int, addend: int) -> Term:
         if variable is None:
@@ -390,6 +415,22 @@ class _Reading:
 
     def two(self, operation: str) -> Term:
         return bits.Applied(operation, (self.term(1), self.term(2)), self.width)
+
+
+def _fits(reading: _Reading, result: Term) -> Term:
+    """That a sum, a difference or a left shift is the exact one, its operands taken as signed numbers, or as unsigned
+    ones where the type is not signed."""
+    width, row = reading.width, reading.applied.instruction.row
+    exact: list[Term] = []
+    for signed in (True,) if reading.signed else (True, False):
+        if row == "shl":
+            back = bits.Applied("ashr" if signed else "lshr", (result, _number_of(reading, 2)), width)
+            exact.append(_compare("eq", back, reading.term(1)))
+        else:
+            sides = tuple(_resized(reading.term(place), width + 1, signed=signed) for place in (1, 2))
+            wide = bits.Applied(row, sides, width + 1)
+            exact.append(_compare("eq", wide, _resized(result, width + 1, signed=signed)))
+    return exact[0] if len(exact) == 1 else bits.Applied("or", (exact[0], exact[1]), 1)
 
 
 def _binary(name: str) -> Callable[[_Reading], Term]:
