@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.driver.explore.exploration import Exploration
+from tilewright.driver.explore.path_search import decided
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.machine.symbolic.tracker import Condition
 
@@ -54,24 +55,22 @@ def asking(
 
 def asking_any(exploration: Exploration, position: int, reason: str, sought: tuple[Sought, ...]) -> Missing:
     """The gap that no launch does any of what is sought; what is needed on the way has been chosen."""
-    key = tuple(
-        (each.condition.node.number, each.excluded, tuple(before.node.number for before in each.before[-24:]))
-        for each in sought
-    )
     return Missing(
         position,
         reason,
-        key,
+        tuple(map(question, sought)),
         lambda: reach_any(exploration.table, exploration.dimensions, sought, tuple(exploration.barred)),
     )
 
 
+def question(sought: Sought) -> tuple[object, ...]:
+    """What makes two questions the same: how the conditions before came out, too, since another way may lead there."""
+    return sought.condition.node.number, sought.excluded, tuple(map(decided, sought.before))
+
+
 def in_groups(sought: Sequence[Sought]) -> list[tuple[Sought, ...]]:
     """What one question asks for at a time. What can't be asked stands alone."""
-    distinct = {
-        (each.condition.node.number, each.excluded, tuple(before.node.number for before in each.before)): each
-        for each in sought
-    }
+    distinct = {question(each): each for each in sought}
     alone = [(each,) for each in distinct.values() if each.condition.node.opaque or not each.condition.node.uniform]
     rest = [each for each in distinct.values() if not each.condition.node.opaque and each.condition.node.uniform]
     return [*alone, *(tuple(rest[begin : begin + _GROUP]) for begin in range(0, len(rest), _GROUP))]
