@@ -53,3 +53,19 @@ def test_the_same_the_other_way_round(act: str) -> None:
 def test_what_fails_on_neither_way_is_not_refuted(act: str) -> None:
     verdict = judged(_kernel(ACTS[act], "")).verdict
     assert not isinstance(verdict, Refuted), verdict
+
+
+@pytest.mark.parametrize("act", ["@%p4 bra WAIT;", "@%p4 mbarrier.arrive.shared::cta.b64 _, [%r5+16];"])
+@pytest.mark.parametrize("lanes", ["lt", "ge"])
+def test_what_fails_in_lanes_of_the_second_way_alone_is_no_proof(act: str, lanes: str) -> None:
+    below = f"setp.eq.u32 %p5, %r3, 20; and.pred %p4, %p3, %p5; setp.{lanes}.u32 %p2, %r3, 16;"
+    verdict = judged(_kernel(act, act, below)).verdict
+    assert not isinstance(verdict, Proven), verdict
+
+
+@pytest.mark.parametrize("act", ["@%p4 bra WAIT;", "@%p4 mbarrier.arrive.shared::cta.b64 _, [%r5+16];"])
+def test_what_fails_in_lanes_that_come_in_other_launches_is_no_proof(act: str) -> None:
+    come = "setp.lt.u32 %p2, %r1, 4; selp.u32 %r9, 16, 32, %p2; setp.ge.u32 %p6, %r3, %r9; @%p6 bra DONE;"
+    body = f"{RARE} setp.eq.u32 %p5, %r3, 20; and.pred %p4, %p3, %p5; {come} {act} bra DONE; setp.ne.u32 %p1, %r1, %r1;"
+    verdict = judged(hanging(body).replace("bar[16]", "bar[64]")).verdict
+    assert not isinstance(verdict, Proven), verdict

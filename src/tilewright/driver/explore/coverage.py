@@ -249,7 +249,10 @@ def sites(
             elif b"split" not in site.seen and len(site.seen) < 2:
                 needed = exploration.ways.needed(way[-_BEFORE:], condition.position, condition)
                 key = condition.node.number, *(each.node.number for each in needed)
-                site.examples.setdefault(key, (condition, needed))
+                known, _ = site.examples.setdefault(key, (condition, needed))
+                if condition.mask & ~known.mask:
+                    # Other lanes came: it is asked of all of them.
+                    site.examples[key] = replace(known, mask=known.mask | condition.mask), needed
                 site.exits.setdefault(condition.node.number, {-1 if last is None else last.node.number: last})
                 outside = _chosen(way[-_BEFORE:], lasting)
                 site.ways.setdefault(key, {})[tuple(map(decided, outside))] = outside
@@ -309,7 +312,7 @@ def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callab
             ask = _after_any_count(exploration, behind, outcome, asks, further=further)
             key = (
                 "way", outcome,
-                *((key, *map(decided, site.examples[key][1]), tuple(site.ways.get(key, ()))) for key in group),
+                *((question(Sought(*site.examples[key], ())), tuple(site.ways.get(key, ()))) for key in group),
             )  # fmt: skip
             found.append(Missing(position, reason, key, _not_yet(ask) if moves else ask))
     found += _trips(exploration, name)

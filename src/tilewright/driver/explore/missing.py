@@ -64,8 +64,11 @@ def asking_any(exploration: Exploration, position: int, reason: str, sought: tup
 
 
 def question(sought: Sought) -> tuple[object, ...]:
-    """What makes two questions the same: how the conditions before came out, too, since another way may lead there."""
-    return sought.condition.node.number, sought.excluded, tuple(map(decided, sought.before))
+    """What makes two questions the same: how the conditions before came out, too, and which lanes came, since another
+    way may lead there."""
+    condition = sought.condition
+    lanes = 0 if condition.node.uniform else condition.mask
+    return condition.node.number, lanes, sought.excluded, tuple(map(decided, sought.before))
 
 
 def in_groups(sought: Sequence[Sought]) -> list[tuple[Sought, ...]]:
