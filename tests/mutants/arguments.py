@@ -7,6 +7,8 @@ In order, the first that holds:
 - contested: with one contested point read strictly, the edited text is refuted where the subject is not;
 - no data between lanes: a warp's barrier, which even the reading that asks for it (lanes_in_step, elected_arrive) does
   not miss;
+- assumed of the host: copies of tensor maps to global memory, where the proof assumes of each map that is used there
+  that the host has left one;
 - an ordinary launch: griddepcontrol.wait, where the text does not let dependent grids begin and waits nowhere else, so
   that it is no kernel of a dependent launch. Whether the host launches it as one is not asked;
 - nothing remote: a cluster's barrier, where the run has no access, arrival or copy from one CTA to another;
@@ -124,6 +126,10 @@ def _nothing_to_do(subject: Subject, edited: str, lines: frozenset[int]) -> str:
         left = [item for item in instructions(read(edited, subject.file, tolerant=True)) if item.row in _DEPENDENT]
         if not left:
             return "an ordinary launch: without griddepcontrol it is taken to begin when the grids before have ended"
+    if opcodes and all(opcode.startswith("tensormap.cp_fenceproxy") for opcode in opcodes):
+        assumed = _assumed_maps(subject, edited)
+        if assumed:
+            return f"assumed of the host, which the proof prints: {'; '.join(assumed)}"
     cluster = bool(opcodes) and all(opcode.startswith("barrier.cluster") for opcode in opcodes)
     arrivals = bool(opcodes) and all(opcode.startswith("mbarrier.arrive") for opcode in opcodes)
     fences = bool(opcodes) and all(opcode.startswith("fence.mbarrier_init") for opcode in opcodes)
@@ -138,6 +144,16 @@ def _nothing_to_do(subject: Subject, edited: str, lines: frozenset[int]) -> str:
     if fences and _published_before([events for _, events in runs], lines):
         return f"nothing to publish: who initialises an mbarrier arrives at the cluster's barrier before, {launches}"
     return ""
+
+
+def _assumed_maps(subject: Subject, edited: str) -> list[str]:
+    """What is assumed of tensor maps in memory in the edited text, and not in the subject, which writes them itself."""
+    own, report = subject.check(subject.text), subject.check(edited)
+    if own is None or report is None:
+        return []
+    return [
+        each for each in report.assumptions if each.startswith("the tensor map at ") and each not in own.assumptions
+    ]
 
 
 _Kept = BarrierArrive | BarrierInit | BarrierWait | ClusterArrive | MemoryFence

@@ -153,3 +153,13 @@ def test_a_wait_for_the_grid_before_is_argued_by_whether_dependents_begin(begins
     (wait,) = [each for each in _made(subject) if each.kind == "waits: grid before"]
     assert _verdict(subject, wait.text) == "proven"
     assert argument(subject, wait.text).startswith(said)
+
+
+@pytest.mark.full
+def test_maps_that_nothing_writes_are_assumed_of_the_host() -> None:
+    path = _CORPUS / "triton/sm_90a/matmul_devdesc_s2.ptx"
+    text = path.read_text("utf-8")
+    subject = Subject(text, path.name, read(text, path.name, tolerant=True).kernels[0].name, None)
+    (copies,) = [each for each in _made(subject) if each.kind == "copies of tensor maps"]
+    assert _verdict(subject, copies.text) == "proven"
+    assert argument(subject, copies.text).startswith("assumed of the host, which the proof prints: the tensor map at ")

@@ -78,6 +78,19 @@ def test_a_size_that_no_multiple_repairs_refutes() -> None:
     assert isinstance(found, Refuted) and found.findings[0].code == "AL203"
 
 
+def test_a_size_may_be_zero() -> None:
+    found = verdict_of("and.b32 %r5, %r1, 3; shl.b32 %r5, %r5, 4;")
+    assert not assumptions_of(found).count("at others") and not assumptions_of(found).count("is not 0"), found
+
+
+def test_what_a_copy_of_no_bytes_does_not_show_is_looked_for() -> None:
+    """At zero the kernel is right, whatever it does to wait."""
+    unwaited = verdict_of("and.b32 %r5, %r1, 3; shl.b32 %r5, %r5, 4;", wait="")
+    assert isinstance(unwaited, Refuted) and unwaited.findings[0].code == "BG102", unwaited
+    seldom = verdict_of("shr.u32 %r5, %r1, 27; and.b32 %r5, %r5, 1; shl.b32 %r5, %r5, 4;", wait="")
+    assert isinstance(seldom, Refuted) and seldom.findings[0].code == "BG102", seldom
+
+
 def test_a_multiple_excuses_nothing_else() -> None:
     unwaited = verdict_of("shl.b32 %r5, %r1, 2;", wait="")
     assert isinstance(unwaited, Refuted) and unwaited.findings[0].code == "BG102", unwaited

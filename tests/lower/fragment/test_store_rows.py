@@ -14,6 +14,8 @@ from tilewright.base.element import Element
 from tilewright.base.plan import PointerParam
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.ptx.reader import read
@@ -141,3 +143,19 @@ def test_words_past_the_edge_are_not_read_either(dims, element):
         assembled=False,
     )
     assert isinstance(compiled.text_proof, Proven)
+
+
+@pytest.mark.full
+def test_its_text_is_proven_wherever_the_result_begins() -> None:
+    """Which words are stored is read off the result's address."""
+    kind = Element.BF16
+    lowered = lower(
+        matmul,
+        {"M": 100, "N": 100, "K": DEPTH},
+        {"a": kind, "b": kind, "c": kind},
+        {"b": (1, DEPTH), "c": (104, 1)},
+        Wanted(tile=(64, 64), misaligned=("c",)),
+    )
+    assert "cvt.u32.u64" in lowered.ptx
+    (report,) = check_text(lowered.ptx, "rows.ptx", options=CheckOptions(repair_steps=0)).kernels
+    assert report.verdict == "proven", report.reasons

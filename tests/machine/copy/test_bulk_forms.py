@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tests.machine.small_kernels import REGISTERS, as_bytes, launch, run_into
 
 from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, Param, PointerParam, TensorMap, TensorMapParam
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
@@ -181,7 +182,8 @@ def test_the_barrier_must_be_where_the_bytes_go() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "offset", "code"), [("120", "0", "AL203"), ("128", "8", "AL201"), ("128", "0x100000", "MF001")]
+    ("size", "offset", "code"),
+    [("120", "0", "AL203"), ("128", "8", "AL201"), ("128", "0x100000", "MF001"), ("0xFFFFFFF0", "0", "MF001")],
 )
 def test_sizes_and_addresses_of_bulk_copies(size: str, offset: str, code: str) -> None:
     body = f"""
@@ -196,6 +198,12 @@ DONE: ret;
     with pytest.raises(MachineFault) as caught:
         run_into(body, np.zeros(256, np.uint8))
     assert caught.value.code == code
+
+
+def test_no_bytes_to_a_peer_are_not_known() -> None:
+    copy = f"@!%p1 cp.async.bulk.shared::cluster.shared::cta.{TX} [%r8+256], [%r4], 0, [%r9];"
+    with pytest.raises(TilewrightError, match="0 bytes in this form is neither documented nor measured"):
+        run_into(TO_PEER.replace("EXPECTED", "0").replace("COPY", copy), np.zeros(64, np.uint32), cluster=2, grid=2)
 
 
 def test_zeros_in_bulk_and_a_byte_mask() -> None:

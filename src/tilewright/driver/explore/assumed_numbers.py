@@ -41,8 +41,8 @@ def first_finding(tried: Tried) -> Diagnostic:
 def fails_by_alignment(tried: Tried) -> bool:
     """Whether nothing is wrong with a launch but addresses and sizes that are no multiples, and it has numbers."""
     errors = _errors(tried) if tried.fails else ()
-    numbers = any(each.kind == "number" for each in tried.values)
-    return bool(errors) and numbers and all(each.code in _ALIGNMENT for each in errors)
+    chosen = any(each.kind == "number" or (each.kind == "offset" and value) for each, value in tried.values.items())
+    return bool(errors) and chosen and all(each.code in _ALIGNMENT for each in errors)
 
 
 def _errors(tried: Tried) -> tuple[Diagnostic, ...]:
@@ -73,7 +73,7 @@ def _rounded(exploration: Exploration, tried: Tried) -> tuple[Input, int, Tried]
     for multiple in _MULTIPLES:
         for given, value in tried.values.items():
             known = exploration.dimensions.get(given)
-            if known is None or given.kind != "number" or multiple > known.largest:
+            if known is None or given.kind not in ("number", "offset") or multiple > known.largest:
                 continue
             if not value % multiple or _is_negative(given, value):
                 continue

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.driver.explore.exploration import Exploration
-from tilewright.driver.explore.path_search import Dimension, label
+from tilewright.driver.explore.path_search import Dimension, decided
 from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Register
 from tilewright.machine.core.step import Registers
@@ -122,11 +122,6 @@ def by_loop(
             place = lefts[0].loop, lefts[0].position
             found.setdefault(place, {})[key] = Behind(lefts[0], condition, needed)
     return [each for each in found.values() if len(each) >= _SEEN_LEAST]
-
-
-def decided(condition: Condition) -> tuple[int, bytes]:
-    """What was decided, and how."""
-    return condition.node.number, label(condition.outcome)
 
 
 @dataclass(slots=True, eq=False)

@@ -37,7 +37,7 @@ import numpy as np
 
 from tilewright.base.span import Span
 from tilewright.driver.explore.alike_requests import alike_but_for_requests
-from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop, decided
+from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop
 from tilewright.driver.explore.counted_barriers import counted_barriers
 from tilewright.driver.explore.decided_in_turns import decided_in_turns
 from tilewright.driver.explore.entered_inside import entered_inside
@@ -55,14 +55,14 @@ from tilewright.driver.explore.exploration import (
 )
 from tilewright.driver.explore.far_apart import far_apart
 from tilewright.driver.explore.joint_decisions import joint_decisions
-from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups, said_by_place
+from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups, question, said_by_place
 from tilewright.driver.explore.on_the_way import leaves
 from tilewright.driver.explore.overflow import reach_that_fits
-from tilewright.driver.explore.path_search import label
+from tilewright.driver.explore.path_search import decided, label
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.driver.explore.unequal_loops import bound_of, unequal_loops
 from tilewright.driver.launch.judge_launch import Repeated
-from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, frontier, rendered
+from tilewright.machine.symbolic.expression import Applied, CannotEvaluate, Evaluation, Input, Node, frontier, rendered
 from tilewright.machine.symbolic.tracker import Condition
 
 _QUESTIONS_MOST = 400
@@ -105,8 +105,8 @@ class Site:
     constant: set[bytes] = field(default_factory=set[bytes])
     expressions: set[int] = field(default_factory=set[int])
     exits: dict[int, dict[int, Condition | None]] = field(default_factory=dict[int, dict[int, Condition | None]])
-    ways: dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]] = field(
-        default_factory=dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]]
+    ways: dict[Example, dict[tuple[tuple[int, bytes], ...], tuple[Condition, ...]]] = field(
+        default_factory=dict[Example, dict[tuple[tuple[int, bytes], ...], tuple[Condition, ...]]]
     )
     lasted: dict[Example, tuple[Condition, ...]] = field(default_factory=dict[Example, tuple[Condition, ...]])
     comes: dict[Example, list[_Come]] = field(default_factory=dict[Example, list[_Come]])
@@ -273,10 +273,13 @@ def sites(
             elif b"split" not in site.seen and len(site.seen) < 2:
                 needed = exploration.ways.needed(way[-_BEFORE:], condition.position, condition)
                 key = condition.node.number, *(each.node.number for each in needed)
-                site.examples.setdefault(key, (condition, needed))
+                known, _ = site.examples.setdefault(key, (condition, needed))
+                if condition.mask & ~known.mask:
+                    # Other lanes came: it is asked of all of them.
+                    site.examples[key] = replace(known, mask=known.mask | condition.mask), needed
                 site.exits.setdefault(condition.node.number, {-1 if last is None else last.node.number: last})
                 outside = _chosen(way[-_BEFORE:], lasting)
-                site.ways.setdefault(key, {})[tuple(each.node.number for each in outside)] = outside
+                site.ways.setdefault(key, {})[tuple(map(decided, outside))] = outside
                 site.lasted.setdefault(key, _stayed(exploration, way[-_BEFORE:], condition.position))
                 site.comes.setdefault(key, []).append(_Come(outside, way, len(way), others[place]))
             others[place] += 1
@@ -335,7 +338,10 @@ def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callab
             further = position in counting and not all(map(site.passes_by, group))
             behind = [each for each in group.values() if each is not None]
             ask = _after_any_count(exploration, behind, outcome, asks, further=further)
-            key = ("way", outcome, *((key, tuple(site.ways.get(key, ()))) for key in group))
+            key = (
+                "way", outcome,
+                *((question(Sought(*site.examples[key], ())), tuple(site.ways.get(key, ()))) for key in group),
+            )  # fmt: skip
             found.append(Missing(position, reason, key, _not_yet(ask) if moves else ask))
     found += _trips(exploration, name)
     return found
@@ -400,7 +406,7 @@ def _never_there(
     if key not in come or any(stayed is None for some in come.values() for _, stayed in some):
         return False
     ways = {
-        tuple(each.node.number for each in (*outside, *stayed)): (*_outside(exploration, every, outside), *stayed)
+        tuple(map(decided, (*outside, *stayed))): (*_outside(exploration, every, outside), *stayed)
         for outside, stayed in come[key]
         if stayed is not None
     }
@@ -494,6 +500,8 @@ def _values(
                 continue
             asked.add(node.number)
             seen = tuple(sorted(site.seen)) if node is condition.node else _seen(exploration, chosen, node)
+            if _has_no_other(node, seen):
+                continue
             about = replace(
                 condition, node=node, outcome=np.frombuffer(seen[0], np.uint8) if seen else condition.outcome
             )
@@ -502,9 +510,33 @@ def _values(
     for some in in_groups(sought):
         said = f"an operand depends on {cut(rendered(some[0].condition.node, name))}, of which "
         asked_now = asking_any(exploration, site.place[0], said + _times(len(some[0].excluded)), some)
+        asked_now = replace(asked_now, ask=_whatever_operands_were(exploration, some, asked_now.ask))
         another = _is_always_another(exploration, site)
         found.append(replace(asked_now, ask=_not_yet(asked_now.ask)) if another else asked_now)
     return found
+
+
+def _whatever_operands_were(exploration: Exploration, some: tuple[Sought, ...], ask: _Ask) -> _Ask:
+    """First without what the operands before were, which is the same question for many, and asked once."""
+    general = tuple(replace(each, before=tuple(one for one in each.before if one.kind != "value")) for each in some)
+    key = tuple(map(question, general))
+
+    def asked() -> Reached | Impossible | Undecided:
+        if key not in exploration.exhausted:
+            answer = reach_any(exploration.table, exploration.dimensions, general, tuple(exploration.barred))
+            exploration.exhausted[key] = isinstance(answer, Impossible)
+        return Impossible() if exploration.exhausted[key] else ask()
+
+    return asked
+
+
+def _has_no_other(node: Node, seen: tuple[bytes, ...]) -> bool:
+    """Whether an expression masks a few bits, and had every value that these have: no solver need be asked."""
+    operation = node.operation
+    if not node.uniform or not isinstance(operation, Applied) or operation.instruction.row != "and":
+        return False
+    masks = [each for each in node.sources if not isinstance(each, Node)]
+    return len(masks) == 1 and masks[0].size == 1 and len(set(seen)) == 1 << int(masks[0][0]).bit_count()
 
 
 def _is_always_another(exploration: Exploration, site: Site) -> bool:

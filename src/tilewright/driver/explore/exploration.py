@@ -156,7 +156,8 @@ Place = tuple[int, int, int, int]
 class Exploration:
     """The launches of one kernel. dimensions: its inputs, those that runs discover included; judge: makes a launch and
     judges it; ways: what decisions mean for those after them; latent: inputs that become dimensions as soon as
-    something is decided by them; values_of: of operands of the protocol, those that were seen or wanted; wanted: every
+    something is decided by them; exhausted: questions about operands, and whether nothing else was found possible;
+    values_of: of operands of the protocol, those that were seen or wanted; wanted: every
     goal there was; assumed: what else is taken for granted, in words; barred: ways that no launch takes by an
     assumption, by their conditions; stops: a launch after which no other is needed; idle: branches that decide about
     nothing but accesses to global memory, with the ways that need not be seen (True: the one that they jump)."""
@@ -167,6 +168,7 @@ class Exploration:
     effort: Effort
     ways: Ways
     latent: dict[Input, Dimension] = field(default_factory=dict[Input, Dimension])
+    exhausted: dict[tuple[object, ...], bool] = field(default_factory=dict[tuple[object, ...], bool])
     stops: Callable[[Tried], bool] = lambda _tried: False
     idle: Mapping[int, frozenset[bool]] = field(default_factory=dict[int, frozenset[bool]])
     tried: list[Tried] = field(default_factory=list[Tried])
@@ -232,6 +234,8 @@ class Exploration:
             if each.kind == "cluster":
                 extent = Input("grid", each.place, each.size_bytes)
                 whole[each] = min(whole[each], max(1, whole.get(extent, 1)) - 1)
+            if each.kind == "offset" and not whole.get(Input("pointer", each.place, each.size_bytes), 1):
+                whole[each] = 0
         for each, dimension in every.items():
             self._firsts.setdefault(each, dimension.first)
         return whole, tuple((each, value) for each, value in whole.items() if value != self._firsts[each])
@@ -293,7 +297,7 @@ class Exploration:
         for operation in (each.operation for each in nodes):
             if isinstance(operation, (Leaf, Pointer)) and operation.input in self.latent:
                 dimension = self.latent.pop(operation.input)
-                self.dimensions[operation.input] = replace(dimension, first=dimension.nearest(1))
+                self.dimensions[operation.input] = replace(dimension, first=dimension.nearest(min(1, dimension.first)))
 
     def go(self) -> None:
         """Try goals until none is left or the effort is spent."""

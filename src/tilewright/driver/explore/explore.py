@@ -534,7 +534,7 @@ def _numbers(values: Assignment, text: Places) -> str:
         if text.name(given)
         and not (given.kind == "pointer" and value)
         and not (given.kind == "grid" and value == 1)
-        and not (given.kind == "cluster" and not value)
+        and not (given.kind in ("cluster", "offset") and not value)
         and not (given.kind == "memory" and not value)
         and given.kind != "ticket"
     ]

@@ -41,7 +41,7 @@ from tilewright.driver.explore.later_iterations import later_iterations
 from tilewright.driver.explore.missing import Missing, cut
 from tilewright.driver.explore.on_the_way import leaves
 from tilewright.driver.explore.overflow import overflows, reach_that_fits
-from tilewright.driver.explore.path_search import Assignment, Dimension, Pool, label, pool_of
+from tilewright.driver.explore.path_search import Assignment, Dimension, Pool, decided, label, pool_of
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach
 from tilewright.machine.core.lanes import selector
 from tilewright.machine.symbolic.expression import (
@@ -143,7 +143,7 @@ def joint_decisions(
         last = branching.last
         if last.operand:
             needed = exploration.ways.needed(last.before, last.condition.position)
-            operands.setdefault((last.key, *(each.node.number for each in needed)), []).append(branching)
+            operands.setdefault((last.key, *map(decided, needed)), []).append(branching)
         # `coverage` asks for the other outcome where there was one only, whatever came before.
         elif len(branching.outcomes) == 1 and len(seen[place_of(last.condition)]) > 1:
             found.append(_missing(exploration, branching, key, name))

@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright.driver.explore.exploration import HOLDS, Exploration, Place, Tried, distinct, place_of
 from tilewright.driver.explore.missing import Missing, cut
-from tilewright.driver.explore.path_search import label
+from tilewright.driver.explore.path_search import decided, label
 from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach
 from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, rendered
 from tilewright.machine.symbolic.tracker import Condition
@@ -59,7 +59,7 @@ def later_iterations(
             others = [each for each in asked if label(each.outcome) != outcome]
             if len(others) < len(asked) or not others:
                 continue  # the longest launch itself had it
-            key = ("joint", "later", outcome, *(each.node.number for each in (*others, *rest)))
+            key = ("joint", "later", outcome, *map(decided, (*others, *rest)))
             if key not in found and not any(_shows(exploration, tried, others, rest) for tried, _ in runs):
                 found[key] = _missing(exploration, runs[longest][1], others, rest, key, name)
     return list(found.values())
@@ -86,7 +86,7 @@ def _going_on(conditions: Sequence[Condition], place: Place) -> tuple[Condition,
         goes_on = each.loop >= 0 and (label(each.outcome) == HOLDS) == each.stays
         if goes_on and _is_plain(each) and each.position != place[0]:
             last[place_of(each)] = each
-    return tuple({each.node.number: each for each in last.values()}.values())
+    return tuple({decided(each): each for each in last.values()}.values())
 
 
 def _shows(exploration: Exploration, tried: Tried, others: Sequence[Condition], rest: Sequence[Condition]) -> bool:

@@ -12,6 +12,7 @@ from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.driver.explore.exploration import Exploration
 from tilewright.driver.explore.overflow import reach_that_fits
+from tilewright.driver.explore.path_search import decided
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.machine.symbolic.tracker import Condition
 
@@ -55,25 +56,26 @@ def asking(
 
 def asking_any(exploration: Exploration, position: int, reason: str, sought: tuple[Sought, ...]) -> Missing:
     """The gap that no launch does any of what is sought; what is needed on the way has been chosen."""
-    key = tuple(
-        (each.condition.node.number, each.excluded, tuple(before.node.number for before in each.before[-24:]))
-        for each in sought
-    )
 
     def ask() -> Reached | Impossible | Undecided:
         if len(sought) == 1:
             return reach_that_fits(exploration, sought[0])
         return reach_any(exploration.table, exploration.dimensions, sought, tuple(exploration.barred))
 
-    return Missing(position, reason, key, ask)
+    return Missing(position, reason, tuple(map(question, sought)), ask)
+
+
+def question(sought: Sought) -> tuple[object, ...]:
+    """What makes two questions the same: how the conditions before came out, too, and which lanes came, since another
+    way may lead there."""
+    condition = sought.condition
+    lanes = 0 if condition.node.uniform else condition.mask
+    return condition.node.number, lanes, sought.excluded, tuple(map(decided, sought.before))
 
 
 def in_groups(sought: Sequence[Sought]) -> list[tuple[Sought, ...]]:
     """What one question asks for at a time. What can't be asked stands alone."""
-    distinct = {
-        (each.condition.node.number, each.excluded, tuple(before.node.number for before in each.before)): each
-        for each in sought
-    }
+    distinct = {question(each): each for each in sought}
     alone = [(each,) for each in distinct.values() if each.condition.node.opaque or not each.condition.node.uniform]
     rest = [each for each in distinct.values() if not each.condition.node.opaque and each.condition.node.uniform]
     return [*alone, *(tuple(rest[begin : begin + _GROUP]) for begin in range(0, len(rest), _GROUP))]

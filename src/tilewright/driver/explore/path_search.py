@@ -204,6 +204,11 @@ def label(outcome: npt.NDArray[Any]) -> bytes:
     return outcome[:1].tobytes() if outcome.size == 1 else outcome.tobytes()
 
 
+def decided(condition: Condition) -> tuple[int, bytes]:
+    """What was decided, and how."""
+    return condition.node.number, label(condition.outcome)
+
+
 def divergences(pool: Pool, conditions: Sequence[Condition]) -> list[Divergence]:
     """For every condition, in the order of each warp: the launches that come to it and decide it otherwise."""
     warps: dict[tuple[int, int], list[Condition]] = {}

@@ -192,7 +192,7 @@ def _kept(
         bounds = [each for count in row for each in count]
         ask = Undecided if way is None or not relations else _asked(exploration, bounds, relations, way)
         passed = tuple((each.node.number, label(each.outcome)) for each in way or ())
-        found.append(Missing(-1, said, ("unequal", *factors, *numbers, *passed), ask))
+        found.append(Missing(-1, said, ("unequal", *places, *factors, *numbers, *passed), ask))
     return found
 
 

@@ -4,10 +4,10 @@ Inputs are the numbers among the parameters, the pointers, which may be null, th
 writing them, and, where it asks for its place in the grid, how many clusters there are and which of them runs: one
 cluster of a large grid is run, and the others are like it at other values of its index. Numbers and pointers that only
 make global addresses and coordinates, as far as the text shows, are latent: they have one value until a run decides
-something by them.
+something by them. So is by how many bytes a pointer lies past an aligned address.
 
-Not handled: pointers that steer by more than whether they are null. Checked by:
-tests/driver/explore/test_judge_unlaunched.py.
+Not handled: pointers that steer by their high bits. Checked by:
+tests/driver/explore/test_judge_unlaunched.py, tests/coverage_attacks/test_address_bits.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tilewright.driver.launch.parameter_kinds import Member
 from tilewright.driver.launch.unknown_launch import HARMLESS_NUMBER, MapPlace, UnknownLaunch, launch_of
 from tilewright.frontends.ptx.ast import Instruction, Kernel
 from tilewright.machine.protocol.steering import Steering
-from tilewright.machine.symbolic.expression import TAKEN, Input
+from tilewright.machine.symbolic.addresses import ALIGNMENT_BYTES
+from tilewright.machine.symbolic.expression import TAKEN, Input, offset_of
 from tilewright.machine.symbolic.tracker import Inputs
 
 _GRID_REGISTERS = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid")
@@ -66,12 +67,13 @@ class LaunchSpace:
         inside = {each: _part(chosen, self.members, each) for each in unknown.numbers if each not in chosen}
         numbers = tuple(chosen.get(each, inside.get(each, 0)) for each in unknown.numbers)
         nulls = frozenset(each for each, value in chosen.items() if each.kind == "pointer" and not value)
+        moved = {self.members[each]: values.get(offset_of(each), 0) for each in self.members if each.kind == "pointer"}
         extents = list(self.clusters or (max(1, values.get(Input("grid", axis, 4), 1)) for axis in range(3)))
         index = [min(values.get(Input("cluster", axis, 4), 0), extents[axis] - 1) for axis in range(3)]
         if self.clusters is None and Input("grid", 0, 4) not in values:
             extents[0] = max(extents[0], min(values.get(TAKEN, 0) + 1, _GRID_MOST))
         x, y, z = extents
-        launch = launch_of(unknown, numbers, boxes, (x, y, z), nulls)
+        launch = launch_of(unknown, numbers, boxes, (x, y, z), nulls, moved)
         memory = {each: value for each, value in values.items() if each.kind in ("memory", "ticket", "work", "taken")}
         linear = index[0] + x * (index[1] + y * index[2])
         return MadeUp(launch, linear, Inputs(self.block, self.grid, memory, True, self.clusters is not None))
@@ -102,6 +104,9 @@ def launch_space(unknown: UnknownLaunch, steers: Steering) -> LaunchSpace:
             dimensions[given] = Dimension(given, unknown.said(member), largest)
         else:
             latent[given] = Dimension(given, unknown.said(member), largest, 1 if nullable else HARMLESS_NUMBER)
+        if nullable:
+            said = f"{unknown.said(member)} modulo {ALIGNMENT_BYTES}"
+            latent[offset_of(given)] = Dimension(offset_of(given), said, ALIGNMENT_BYTES - 1, 0)
         block.append((begin, end, given))
         members[given] = member
     grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)

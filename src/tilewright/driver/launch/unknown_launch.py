@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tilewright.base.plan import (
     Launch,
@@ -153,19 +154,20 @@ def launch_of(
     boxes: Mapping[MapPlace, int],
     clusters: tuple[int, int, int] = (1, 1, 1),
     nulls: frozenset[Member] = frozenset(),
+    moved: Mapping[Member, int] = MappingProxyType({}),
 ) -> Launch:
     """One of the launches. values: of `unknown.numbers`; boxes: bytes that a copy through a tensor map transfers, by
     the map's place; clusters: how many there are along each axis, where the grid is not known; nulls: pointers that
-    are null."""
+    are null; moved: by how many bytes others lead past the beginning of their buffer."""
     chosen = dict(zip(unknown.numbers, values, strict=True)) | dict.fromkeys(nulls, 0)
     parameters: list[Param] = []
     for index, parameter in enumerate(unknown.kernel.parameters):
         own = tuple(member for member in unknown.members if member.parameter == index)
         known = unknown.given.params[index] if unknown.given.params else None
         parameters.append(
-            _parameter(unknown.kernel, parameter, own, chosen, boxes)
+            _parameter(unknown.kernel, parameter, own, chosen, boxes, moved)
             if known is None
-            else _completed(unknown.kernel, known, own, chosen, boxes)
+            else _completed(unknown.kernel, known, own, chosen, boxes, moved)
         )
     shape = unknown.shape
     x, y, z = (count * step for count, step in zip(clusters, shape.cluster, strict=True))
@@ -181,15 +183,17 @@ def _parameter(
     own: tuple[Member, ...],
     chosen: Mapping[Member, int],
     boxes: Mapping[MapPlace, int],
+    moved: Mapping[Member, int],
 ) -> Param:
     if len(own) == 1 and own[0].offset_bytes == 0 and own[0].size_bytes == parameter.size_bytes:
-        return _whole(kernel, own[0], chosen, boxes)
-    return _completed(kernel, OpaqueParam(parameter.size_bytes), own, chosen, boxes)
+        return _whole(kernel, own[0], chosen, boxes, moved)
+    return _completed(kernel, OpaqueParam(parameter.size_bytes), own, chosen, boxes, moved)
 
 
 def _completed(
-    kernel: Kernel, known: Param, own: tuple[Member, ...], chosen: Mapping[Member, int], boxes: Mapping[MapPlace, int]
-) -> Param:
+    kernel: Kernel, known: Param, own: tuple[Member, ...], chosen: Mapping[Member, int],
+    boxes: Mapping[MapPlace, int], moved: Mapping[Member, int],
+) -> Param:  # fmt: skip
     """A parameter of which something is known, with the members that are not."""
     if not isinstance(known, OpaqueParam):
         return known
@@ -200,7 +204,7 @@ def _completed(
         begin, width = member.offset_bytes, member.size_bytes
         match member.kind:
             case "pointer" if member not in chosen:
-                fields.append((begin, _pointer(kernel, member, boxes)))
+                fields.append((begin, _pointer(kernel, member, boxes, moved)))
             case "pointer":
                 given.append((begin, begin + width))  # null
             case "tensor map":
@@ -214,17 +218,23 @@ def _completed(
     return OpaqueParam(known.size_bytes, bytes(data), tuple(fields), tuple(given))
 
 
-def _pointer(kernel: Kernel, member: Member, boxes: Mapping[MapPlace, int]) -> PointerParam:
+def _pointer(
+    kernel: Kernel, member: Member, boxes: Mapping[MapPlace, int], moved: Mapping[Member, int]
+) -> PointerParam:  # fmt: skip
     """A pointer to a buffer of its own, with the tensor maps that are known to stand there."""
     name = member_name(kernel, member)
     held = tuple((at, UnknownTensorMapParam(box)) for (where, at), box in sorted(boxes.items()) if where == name)
-    return PointerParam(name, 0, held)
+    # Maps lie where the pointer leads to, which the host has aligned for them.
+    return PointerParam(name, 0 if held else moved.get(member, 0), held)
 
 
-def _whole(kernel: Kernel, member: Member, chosen: Mapping[Member, int], boxes: Mapping[MapPlace, int]) -> Param:
+def _whole(
+    kernel: Kernel, member: Member, chosen: Mapping[Member, int], boxes: Mapping[MapPlace, int],
+    moved: Mapping[Member, int],
+) -> Param:  # fmt: skip
     match member.kind:
         case "pointer":
-            return NullPointerParam() if member in chosen else _pointer(kernel, member, boxes)
+            return NullPointerParam() if member in chosen else _pointer(kernel, member, boxes, moved)
         case "tensor map" if member.size_bytes == TENSOR_MAP_BYTES:
             return UnknownTensorMapParam(boxes.get(_map_place(kernel, member)))
         case "tensor map":

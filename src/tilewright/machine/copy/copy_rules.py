@@ -32,8 +32,9 @@ COPY_RULES: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     (
         "AL203",
         "bulk-size",
-        "a bulk copy's size is not a positive multiple of 16 bytes",
-        "The size of cp.async.bulk is a multiple of 16 bytes.",
+        "a bulk copy's size is not a multiple of 16 bytes",
+        "The size of cp.async.bulk is a multiple of 16 bytes. A copy of 0 bytes between global and shared memory does "
+        "nothing, as measured on an H200.",
         _COPY,
         "cp.async.bulk of 1000 bytes.",
         "Copy whole chunks of 16 bytes, and the rest with ordinary loads.",

@@ -27,6 +27,7 @@ from tilewright.machine.instruction.bulk_operands import (
     check_bulk,
     destinations,
     global_place,
+    is_empty,
     shared_place,
 )
 from tilewright.machine.numbers.reduction import OPERATIONS, reduction
@@ -215,6 +216,8 @@ def _bulk_load(
     def act(warp: Warp, mask: int) -> None:
         for lane in indices(mask).tolist():
             size, address = int(warp.r[size_slot][lane]), source.read(warp, lane)
+            if is_empty(size, warp, instruction, measured=from_global and not multicast):
+                continue
             left, right = (int(warp.r[side][lane]) for side in sides) if ignoring else (0, 0)
             target = to.read(warp, lane)
             own, offset = shared_place(warp, target, instruction, own=spaces[0] == "shared::cta")
@@ -247,6 +250,8 @@ def _bulk_store(
     def act(warp: Warp, mask: int) -> None:
         for lane in indices(mask).tolist():
             size, address = int(warp.r[size_slot][lane]), to.read(warp, lane)
+            if is_empty(size, warp, instruction, measured=True):
+                continue
             _, offset = shared_place(warp, source.read(warp, lane), instruction, own=True)
             check_bulk(size, instruction, address, offset)
             region, begin = global_place(warp, address, size, instruction)

@@ -227,11 +227,21 @@ def map_bytes(warp: Warp, address: int) -> bytes | None:
     return content
 
 
+def is_empty(size: int, warp: Warp, instruction: Instruction, *, measured: bool) -> bool:
+    """Whether a plain bulk copy does nothing, since it is of 0 bytes. measured: it is of a form of which a probe found
+    that. Raises TilewrightError for 0 bytes of any other, of which no document says anything."""
+    if size:
+        return False
+    if measured and warp.cta.cluster.target.supports("empty_bulk_copy"):
+        return True
+    raise unsupported(instruction, "what it does with 0 bytes in this form is neither documented nor measured")
+
+
 def check_bulk(size: int, instruction: Instruction, *addresses: int) -> None:
     """Raises MachineFault where a plain bulk copy's size or one of its addresses is no multiple of 16 bytes."""
-    if size % BULK_BYTES or size <= 0:
+    if size % BULK_BYTES:
         raise MachineFault(
-            "AL203", "bulk-size", f"{size} bytes are not a positive multiple of {BULK_BYTES}", instruction.span,
+            "AL203", "bulk-size", f"{size} bytes are no multiple of {BULK_BYTES}", instruction.span,
             "PTX ISA, cp.async.bulk: size",
         )  # fmt: skip
     for address in addresses:

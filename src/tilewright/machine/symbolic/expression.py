@@ -32,7 +32,7 @@ from tilewright.base.value import value
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register, Vector
 from tilewright.machine.core.lanes import FULL, WARP_SIZE, Registers, selector
 from tilewright.machine.core.step import FullFunction
-from tilewright.machine.symbolic.addresses import Bases, bases_of_result, joined
+from tilewright.machine.symbolic.addresses import Bases, LowBits, bases_of_result, joined
 
 Array = npt.NDArray[Any]
 
@@ -45,10 +45,11 @@ class Input:
     "work" is the index in the grid, along axis `place % 4`, of a CTA whose work is taken over at request number
     `place / 4`: any; "taken" is the number of clusters whose work one takes over: so many requests are granted, and the
     next one is not; "trips" is how often loop number `place` iterated, where an expression stands for those after any
-    number of iterations, and no launch chooses it.
+    number of iterations, and no launch chooses it; "offset" is by how many bytes what the pointer at byte `place` leads
+    to lies past a multiple of `addresses.ALIGNMENT_BYTES`, 0 where it is null.
     A pointer's value is 1 where it leads to its buffer and 0 where it is null."""
 
-    kind: Literal["number", "pointer", "grid", "cluster", "memory", "ticket", "work", "taken", "trips"]
+    kind: Literal["number", "pointer", "offset", "grid", "cluster", "memory", "ticket", "work", "taken", "trips"]
     place: int
     size_bytes: int
 
@@ -152,6 +153,7 @@ class Table:
     nodes: list[Node] = field(default_factory=list[Node])
     bases: dict[Input, int] = field(default_factory=dict[Input, int])
     _known: dict[tuple[object, ...], Node] = field(default_factory=dict[tuple[object, ...], Node])
+    _low: dict[int, Node] = field(default_factory=dict[int, Node])
     _origins: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
 
     def origin(self, *key: object) -> int:
@@ -169,9 +171,27 @@ class Table:
         if not any(held):
             return self._node((shape, *map(_key, sources)), operation, sources)
         found = bases_of_result(operation.instruction, operation.names, sources, held)
+        if isinstance(found, LowBits):
+            return self._node((shape, *map(_key, low := tuple(map(self.low_bits, sources)))), operation, low)
         if isinstance(found, str):
             return self.opaque(found, tuple(each for each in sources if isinstance(each, Node)))
-        return self._node((shape, *map(_key, sources)), operation, sources, bases=found)
+        # A part of an address is what where its buffer lies makes it, but for what is masked later.
+        part = found is not None and found.bits is not None
+        return self._node((shape, *map(_key, sources)), operation, sources, bases=found, opaque=part)
+
+    def low_bits(self, source: Source) -> Source:
+        """What agrees in its low bits with an address, or a part of one: made of the pointer's offset alone."""
+        if not isinstance(source, Node):
+            return source
+        for node in needed((source,), self._low):
+            low = node
+            if isinstance(node.operation, Pointer):
+                low = self.leaf(Leaf(offset_of(node.operation.input), 0, np.dtype(np.uint64)))
+            elif node.bases is not None:
+                sources = tuple(self._low[each.number] if isinstance(each, Node) else each for each in node.sources)
+                low = self._node(("low bits", node.number), node.operation, sources, uniform=node.uniform)
+            self._low[node.number] = low
+        return self._low[source.number]
 
     def chosen(self, predicate: Node, holds: Source, otherwise: Source) -> Source:
         """`holds` where the predicate does."""
@@ -206,7 +226,7 @@ class Table:
 
     def _node(
         self, key: tuple[object, ...], operation: Operation, sources: tuple[Source, ...], *, uniform: bool = True,
-        bases: Bases | None = None,
+        bases: Bases | None = None, opaque: bool = False,
     ) -> Node:  # fmt: skip
         found = self._known.get(key)
         if found is None:
@@ -214,11 +234,17 @@ class Table:
                 values = sources[1:] if isinstance(operation, Chosen) else sources
                 bases = joined([each.bases if isinstance(each, Node) else None for each in values])
             even = uniform and all(each.uniform if isinstance(each, Node) else each.size == 1 for each in sources)
-            opaque = isinstance(operation, Opaque) or any(isinstance(each, Node) and each.opaque for each in sources)
+            inner = any(isinstance(each, Node) and each.opaque for each in sources)
+            opaque = opaque or inner or isinstance(operation, Opaque)
             found = Node(len(self.nodes), operation, sources, even, opaque, bases)
             self.nodes.append(found)
             self._known[key] = found
         return found
+
+
+def offset_of(pointer: Input) -> Input:
+    """By how much a pointer lies past an aligned address."""
+    return Input("offset", pointer.place, pointer.size_bytes)
 
 
 def _at_most(registers: Registers) -> None:

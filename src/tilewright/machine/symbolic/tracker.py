@@ -26,6 +26,7 @@ from tilewright.base.value import value
 from tilewright.machine.core.event import Access, WarpActor
 from tilewright.machine.core.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers, indices
 from tilewright.machine.core.state import Warp
+from tilewright.machine.symbolic.addresses import ALIGNMENT_BYTES
 from tilewright.machine.symbolic.expression import Input, Leaf, Node, Pointer, Source, Table, constant
 from tilewright.machine.taint.local import LocalAccess
 
@@ -174,7 +175,7 @@ class SymbolicRun:
                 if not whole:
                     return self.table.opaque("part of a pointer", (self.table.leaf(Leaf(given, 0, dtype)),))
                 # Of a null pointer nobody knows where it would lead: where it led last, so that expressions stay alike.
-                base = self.table.bases[given] = value or self.table.bases.get(given, _SOMEWHERE)
+                base = self.table.bases[given] = value & -ALIGNMENT_BYTES or self.table.bases.get(given, _SOMEWHERE)
                 return self.table.leaf(Pointer(given, base))
             if first <= begin and end <= last:
                 return self.table.leaf(leaf_of(given, begin - first, dtype, loaded_bytes, signed=signed))
