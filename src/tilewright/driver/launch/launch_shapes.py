@@ -52,6 +52,8 @@ _PLAIN_BLOCKS = (32, 128, 256)
 _FLAT_BLOCKS: tuple[Extents, ...] = ((16, 16, 1), (32, 8, 1), (32, 32, 1))
 """Tried where the text asks for %tid.y and suggests nothing; rows of whole warps alone, where warps do something
 together."""
+_ONE_ROW: Extents = (128, 1, 1)
+"""Tried where all of these fail: what rows have in common is no other thread's."""
 _CLUSTERS = (1, 2, 4)
 _BLOCKS_KEPT = 3
 _OF_WARPS = ("bar.warp", "elect", "ldmatrix", "match", "mma", "redux", "shfl", "stmatrix", "vote", "wmma")
@@ -279,7 +281,7 @@ def _blocks(texts: tuple[_Text, ...]) -> Choices:
         together = any(item.row.startswith(_OF_WARPS) for text in texts for item in text.instructions)
         rows = [each for each in _FLAT_BLOCKS if each[0] % WARP_THREADS == 0 or not together]
         flat = tuple(each for each in rows if prod(each) >= least) or (_FLAT_BLOCKS[-1],)
-        return Choices(flat, fixed=False, generic=True, proposed=_flat(_proposed(texts, unit)))
+        return Choices(flat, (_ONE_ROW,), False, True, _flat(_proposed(texts, unit)))
     if least <= WARP_THREADS:
         proposed = tuple((each, 1, 1) for each in _proposed(texts, unit) if each not in _PLAIN_BLOCKS)
         return Choices(tuple((each, 1, 1) for each in _PLAIN_BLOCKS), (), False, True, proposed[:_PROPOSED_MOST])
