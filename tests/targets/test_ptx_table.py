@@ -111,6 +111,14 @@ def test_refusals_name_what_is_wrong(opcode: str, shapes: tuple[OperandShape, ..
     assert caught.value.remedy
 
 
+def test_a_scale_factor_is_an_operand_where_a_modifier_says_so() -> None:
+    scaled, plain = "cvt.rn.scaled::n2::ue8m0.bf16x2.e5m2x2", "cvt.rn.satfinite.relu.bf16x2.e4m3x2"
+    assert check(scaled, (REGISTER,) * 3, (9, 2), ("sm_100a",))[0].key == "cvt"
+    assert check(plain, (REGISTER,) * 2, (9, 2), ("sm_100a",))[0].key == "cvt"
+    with pytest.raises(TilewrightError, match="has 2 operands"):
+        check(scaled, (REGISTER,) * 2, (9, 2), ("sm_100a",))
+
+
 def test_version_and_target_are_checked() -> None:
     shapes = (REGISTER, INTEGER)
     assert check("elect.sync", (OperandShape("pair"), INTEGER), (8, 0), ("sm_90a",))[0].key == "elect.sync"

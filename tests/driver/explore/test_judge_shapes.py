@@ -370,3 +370,52 @@ def test_a_shape_that_the_kernel_asserts_against_is_left_out() -> None:
 def test_a_shape_is_left_out_only_where_every_launch_fails_the_assertion() -> None:
     report = asserting(2)
     assert not any("own assertion" in each and "clusters" in each for each in report.assumptions), report.assumptions
+
+
+_OWN_WORDS = """
+.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry kernel(.param .u64 source)
+{{
+    .reg .pred %p<2>;
+    .reg .b32 %r<8>;
+    .reg .b64 %rd<1>;
+    .shared .align 16 .b8 words[4096];
+    .shared .align 8 .b8 bar[8];
+    ld.param.u64 %rd0, [source];
+    mov.u32 %r0, %tid.x;
+    mov.u32 %r1, %tid.y;
+    or.b32 %r2, %r0, %r1;
+    setp.eq.u32 %p0, %r2, 0;
+    @%p0 mbarrier.init.shared::cta.b64 [bar], 1;
+    bar.sync 0;
+    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4096;
+    @%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [words], [%rd0], 4096, [bar];
+again:
+    mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;
+    @!%p1 bra again;
+    mov.u32 %r7, %ntid.x;
+    mad.lo.u32 %r7, %r1, %r7, %r0;
+    shl.b32 %r3, {index}, 2;
+    mov.u32 %r4, words;
+    add.u32 %r3, %r3, %r4;
+    ld.shared.b32 %r5, [%r3];
+    add.u32 %r5, %r5, 1;
+    st.shared.b32 [%r3], %r5;
+    ld.shared.b32 %r6, [{read}];
+    ret;
+}}
+"""
+
+
+def test_rows_that_share_words_refute_no_kernel_that_may_have_one_row() -> None:
+    """Launched with one row of threads each thread has words of its own."""
+    (kernel,) = check_text(_OWN_WORDS.format(index="%r0", read="%r3")).kernels
+    assert kernel.verdict == "unknown"
+    assert any("with a block of 128 threads it is proven" in reason for reason in kernel.reasons), kernel.reasons
+
+
+def test_what_threads_share_whatever_the_rows_is_refuted() -> None:
+    (kernel,) = check_text(_OWN_WORDS.format(index="%r7", read="%r4")).kernels
+    assert (kernel.verdict, kernel.errors[0].code) == ("refuted", "NB101")

@@ -155,3 +155,16 @@ def test_blocks_that_meet_all_counts_are_proposed() -> None:
 def test_a_text_that_asks_for_rows_of_threads_is_tried_with_such() -> None:
     found = shapes("mov.u32 %r1, %tid.y;\nadd.u32 %r2, %r1, 1;")
     assert [shape.block for shape in found.likely] == [(16, 16, 1), (32, 8, 1), (32, 32, 1)]
+
+
+_ROWS = "mov.u32 %r1, %tid.y;\nadd.u32 %r2, %r1, 1;\n"
+
+
+def test_rows_of_threads_are_whole_warps_where_warps_do_something_together() -> None:
+    found = shapes(_ROWS + "bar.warp.sync -1;")
+    assert [shape.block for shape in found.likely] == [(32, 8, 1), (32, 32, 1)]
+
+
+def test_rows_of_threads_that_meet_all_counts_are_proposed() -> None:
+    found = shapes(_ROWS + "mbarrier.init.shared::cta.b64 [bars], 128;")
+    assert [shape.block for shape in found.proposed] == [(32, 4, 1), (128, 1, 1)]

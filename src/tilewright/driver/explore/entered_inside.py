@@ -55,8 +55,8 @@ def _made_of_two(
     exploration: Exploration, chosen: Sequence[Tried], outer: int, inner: int
 ) -> Callable[[], Reached | Impossible | Undecided]:  # fmt: skip
     def ask() -> Reached | Impossible | Undecided:
-        repeated = exploration.repetition(outer)
-        period = 1 if repeated is None else repeated.period
+        # What goes on from tile to tile comes back after no more tiles than the loop inside needs iterations for it.
+        period = max(1 if seen is None else seen.period for seen in map(exploration.repetition, (outer, inner)))
         entering = [tried for tried in chosen if _enters(tried, inner)]
         stays = _stays(chosen, outer, 8 + _PERIODS * (period + 1))
         for one in sorted(entering, key=lambda tried: tried.judged.iterations[inner])[:_TRIED_MOST]:

@@ -52,7 +52,7 @@ _UNANSWERED_MOST = 2
 _OF_THE_GRID = ("grid", "cluster")
 _NEAR = 12
 _CONDITIONS_MOST = 300
-_SMALL = (1 << 6, 1 << 9, 1 << 12)
+_SMALL = (1 << 4, 1 << 6, 1 << 9, 1 << 12)
 """Bounds of inputs that are tried, one after the other."""
 
 

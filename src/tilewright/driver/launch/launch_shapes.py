@@ -50,9 +50,13 @@ GROUP_THREADS = 128
 _PLAIN_BLOCKS = (32, 128, 256)
 """Tried where the text suggests nothing."""
 _FLAT_BLOCKS: tuple[Extents, ...] = ((16, 16, 1), (32, 8, 1), (32, 32, 1))
-"""Tried where the text asks for %tid.y and suggests nothing."""
+"""Tried where the text asks for %tid.y and suggests nothing; rows of whole warps alone, where warps do something
+together."""
+_ONE_ROW: Extents = (128, 1, 1)
+"""Tried where all of these fail: what rows have in common is no other thread's."""
 _CLUSTERS = (1, 2, 4)
 _BLOCKS_KEPT = 3
+_OF_WARPS = ("bar.warp", "elect", "ldmatrix", "match", "mma", "redux", "shfl", "stmatrix", "vote", "wmma")
 _OF_WARPGROUPS = ("wgmma", "setmaxnreg", "tcgen05.ld", "tcgen05.st")
 _CLAIMS_WORK = "clusterlaunchcontrol"
 _PROPOSED_MOST = 8
@@ -274,8 +278,10 @@ def _blocks(texts: tuple[_Text, ...]) -> Choices:
     asked = frozenset[str]().union(*(text.specials for text in texts))
     least = min(THREADS_MOST, _rounded(max((*needed, *beyond), default=0), unit))
     if unit == WARP_THREADS and any(name in ("%tid.y", "%ntid.y") for name in asked):
-        flat = tuple(each for each in _FLAT_BLOCKS if prod(each) >= least) or (_FLAT_BLOCKS[-1],)
-        return Choices(flat, fixed=False, generic=True)
+        together = any(item.row.startswith(_OF_WARPS) for text in texts for item in text.instructions)
+        rows = [each for each in _FLAT_BLOCKS if each[0] % WARP_THREADS == 0 or not together]
+        flat = tuple(each for each in rows if prod(each) >= least) or (_FLAT_BLOCKS[-1],)
+        return Choices(flat, (_ONE_ROW,), False, True, _flat(_proposed(texts, unit)))
     if least <= WARP_THREADS:
         proposed = tuple((each, 1, 1) for each in _proposed(texts, unit) if each not in _PLAIN_BLOCKS)
         return Choices(tuple((each, 1, 1) for each in _PLAIN_BLOCKS), (), False, True, proposed[:_PROPOSED_MOST])
@@ -310,6 +316,13 @@ def _proposed(texts: tuple[_Text, ...], unit: int) -> list[int]:
     elected = sorted({count for text in texts for count in _elected_counts(text)})
     found += [count * size for size in (GROUP_THREADS, WARP_THREADS) for count in elected]
     return [count for count in dict.fromkeys(found) if count % unit == 0 and count <= THREADS_MOST]
+
+
+def _flat(counts: Iterable[int]) -> tuple[Extents, ...]:
+    """Blocks of so many threads: in rows of a warp, or in one row."""
+    rows = [(WARP_THREADS, count // WARP_THREADS, 1) for count in counts]
+    found = (each for row in rows for each in (row, (prod(row), 1, 1)))
+    return tuple(each for each in dict.fromkeys(found) if each not in _FLAT_BLOCKS)[:_PROPOSED_MOST]
 
 
 def _rounded(count: int, unit: int) -> int:
