@@ -60,6 +60,7 @@ from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import slot_product, tensor_product
 from tilewright.lower.cascade.issued_ahead import Ahead, read_issued
+from tilewright.lower.cascade.own_walk import pass_rest, walked_symbol
 from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
@@ -166,10 +167,12 @@ class Consumer:
             self.summed = tuple(self.products.values())
         start_rooms(self)
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
+        passed: list[tile.LoadOp] = []
         for op in self.program.body.block.ops:
             match op:
                 case tile.LoopOp():
-                    del walks[0]
+                    pass_rest(self, passed)
+                    passed = [load for load in walks.pop(0) if not self.rings[load].decision.resident]
                     later = {load for walk in walks for load in walk}
                     self.loop(op, later)
                     self.give_back(later)
@@ -178,6 +181,7 @@ class Consumer:
                 case _:
                     pass
         end_rooms(self)
+        pass_rest(self, passed)
 
     def give_back(self, later: Collection[tile.LoadOp]) -> None:
         """Release the slots that stayed for a walk, but for those that later walks need."""
@@ -225,7 +229,7 @@ class Consumer:
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
         types[len(passing) : len(passing) + len(staying)] = retired
-        inner, block, loop = counted_loop(self.build, int(alone), carried, types=types)
+        inner, block, loop = counted_loop(self.build, int(alone), carried, symbol=walked_symbol(self.d), types=types)
 
         def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[State]]:
             """The consumer that goes on with these values of the loop, and the state."""

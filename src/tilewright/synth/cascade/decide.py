@@ -103,7 +103,7 @@ from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.unmapped_slots import with_room
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
 from tilewright.synth.cascade.walk_iteration import adds_late, order_pays, skips_ones
-from tilewright.synth.cascade.walk_range import walk_range
+from tilewright.synth.cascade.walk_range import unit_end, walk_range
 from tilewright.synth.cascade.walk_time import (
     consumers_percent,
     ctas_together,
@@ -487,9 +487,13 @@ def _decided(
     )  # fmt: skip
     late, skipping = adds_late(found, target, wanted), skips_ones(program, axes, found, target, wanted)
     found = replace(found, late_sums=int(late), skips_ones=int(skipping))
-    if not (found.ordered and found.late) or wanted.ordered or order_pays(program, axes, found, target):
+    if found.ordered and found.late and not wanted.ordered and not order_pays(program, axes, found, target):
+        found = replace(found, ordered=0)
+    if not walked or found.ordered or found.tensor_columns:
         return found
-    return replace(found, ordered=0)
+    ends = unit_end(program, axes, walked[0], found.unit_rows, found.tile_units, found.tile_streamed)
+    words = ("each consumer as far as its own rows need",) if ends else ()
+    return replace(found, walked=(replace(walked[0], unit_end=ends),), reasons=(*found.reasons, *words))
 
 
 def _passes_slices_again(program: tile.ProgramOp, slots: Sequence[SlotDecision]) -> bool:

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.ir.cascade import Line, WalkRange
+from tilewright.ir.cascade import Line, WalkRange, unit_part, walked_part
 from tilewright.ir.cascade_facts import CascadeAxes
 from tilewright.ir.tile import operations as tile
 from tilewright.synth.cascade.masked_tiles import empty_tiles
@@ -50,6 +50,27 @@ def fitted_range(left: NDArray[np.bool_], rows: int, columns: int) -> tuple[Walk
             if lengths.sum() < best[0]:
                 best = int(lengths.sum()), (WalkRange(begin, end, int(lengths.max())),)
     return best[1]
+
+
+def unit_end(
+    program: tile.ProgramOp, axes: CascadeAxes, walked: WalkRange, unit_rows: int, units: int, columns: int
+) -> tuple[Line, ...]:
+    """The line before which a unit's walk ends, where its rows are as many as a tile's by `units`; none where no unit
+    ends before its tile. columns: of a tile of the streamed axis."""
+    empty = empty_tiles(program, axes, unit_rows, columns)
+    if empty is None:
+        return ()
+    count, most = empty.shape
+    behind = np.where(empty.all(axis=1), 0, most - np.argmax(~empty[:, ::-1], axis=1))
+    parts = [walked_part(walked.begin, walked.end, most, row // units) for row in range(-(-count // units) * units)]
+    lines = [_line(slope, behind, most, 1) for slope in _slopes(behind, unit_rows, columns)]
+    sums = [
+        (sum(unit_part(line, part, unit, count) for unit, part in enumerate(parts)), number)
+        for number, line in enumerate(lines)
+        if _fits(line, len(parts))
+    ]
+    least, number = min(sums)
+    return (lines[number],) if least < sum(length for _, length in parts) else ()
 
 
 def _parts(begin: Line, end: Line, count: int, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -5,7 +5,7 @@ Checked by: tests/synth/cascade/test_decide.py.
 
 from __future__ import annotations
 
-from tilewright.ir.cascade import CascadeDecisions, walked_part
+from tilewright.ir.cascade import CascadeDecisions, unit_part, walked_part
 from tilewright.ir.tile import operations as tile
 from tilewright.targets import Target
 
@@ -54,10 +54,14 @@ def walked_share(program: tile.ProgramOp, d: CascadeDecisions) -> float:
 
 
 def walked_lengths(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
-    """How many tiles of the streamed axis each tile of rows walks."""
+    """How many tiles of the streamed axis each consumer walks, of each tile of rows."""
     rows, most = (_tiles_along(program, d, axis) for axis in (d.row, d.streamed))
     parts = [walked_part(each.begin, each.end, most, row) for each in d.walked for row in range(rows)]
-    return [length for _, length in parts] or [most] * rows
+    parts = [part for part in parts or [(0, most)] * rows for _ in range(d.tile_units)]
+    if d.unit_end is None:
+        return [length for _, length in parts]
+    units = -(-program.extents[d.row] // d.unit_rows)
+    return [unit_part(d.unit_end, part, unit, units) for unit, part in enumerate(parts)]
 
 
 def _tiles_along(program: tile.ProgramOp, d: CascadeDecisions, axis: str) -> int:
