@@ -70,6 +70,7 @@ def check_ranges(kernel: Kernel, shared: frozenset[tuple[str, str]], findings: F
     """Doubt ranges on which roles may disagree, or that other loops would have to know of. shared: sides of rings on
     which several roles wait."""
     ranges = kernel.operations.of(ac.RangeOp)
+    _check_units(kernel, ranges, findings)
     if not ranges:
         return
     symbol = ranges[0].symbol.data
@@ -80,7 +81,6 @@ def check_ranges(kernel: Kernel, shared: frozenset[tuple[str, str]], findings: F
     for op in ranges:
         _check_range(kernel, op, findings)
     _check_users(kernel, symbol, ranges, findings)
-    _check_units(kernel, ranges, findings)
     for role in kernel.roles:
         loops = role.operations.of(ac.TilesOp)
         if len(loops) > 1 or any(op.parent is not role.op.body.block for op in loops):
@@ -106,11 +106,12 @@ def _check_units(kernel: Kernel, ranges: Sequence[ac.RangeOp], findings: Finding
     found = kernel.operations.of(ac.UnitRangeOp)
     if not found:
         return
+    op = found[0]
     if len(found) > 1:
         findings.doubt("several places take a tile's iterations apart for units", found[-1])
     if kernel.operations.of(IssueOrderStartOp) or kernel.tensor_memory is not None:
-        findings.doubt("units with iterations of their own that issue in an order, or in tensor memory", found[0])
-    (op, *_), counted = found, {loop.symbol.data for loop in kernel.operations.of(ac.TilesOp)}
+        findings.doubt("units with iterations of their own that issue in an order, or in tensor memory", op)
+    counted = {loop.symbol.data for loop in kernel.operations.of(ac.TilesOp)}
     names = (op.symbol.data, op.own.data, op.rest.data)
     if len({*names, *counted}) != len(names) + len(counted):
         findings.doubt(f"one symbol for several of {names} and tiles", op)

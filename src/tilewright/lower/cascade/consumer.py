@@ -162,24 +162,20 @@ class Consumer:
         self.products = {each.op: each for each in products_of(self.program)}
         summed = shared_sums(self.program) if self.memory is None and self.sums is None else ()
         brought = {load for each in summed for load in slot_product.multiplied(self, each)}
-        self.summed = summed if self.rings.keys() >= brought else ()
-        if self.d.computed:
-            self.summed = tuple(self.products.values())
+        computed = tuple(self.products.values()) if self.d.computed else ()
+        self.summed = computed or (summed if self.rings.keys() >= brought else ())
         start_rooms(self)
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         passed: list[tile.LoadOp] = []
         for op in self.program.body.block.ops:
-            match op:
-                case tile.LoopOp():
-                    pass_rest(self, passed)
-                    passed = [load for load in walks.pop(0) if not self.rings[load].decision.resident]
-                    later = {load for walk in walks for load in walk}
-                    self.loop(op, later)
-                    self.give_back(later)
-                case tile.StoreOp() if self.place.section.part != "head":
-                    store_result(self, op)
-                case _:
-                    pass
+            if isinstance(op, tile.LoopOp):
+                pass_rest(self, passed)
+                passed = walks.pop(0)
+                later = {load for walk in walks for load in walk}
+                self.loop(op, later)
+                self.give_back(later)
+            elif isinstance(op, tile.StoreOp) and self.place.section.part != "head":
+                store_result(self, op)
         end_rooms(self)
         pass_rest(self, passed)
 

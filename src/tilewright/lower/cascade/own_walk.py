@@ -58,8 +58,9 @@ def open_own_walk(build: Build, program: tile.ProgramOp, d: CascadeDecisions, pl
 
 
 def pass_rest(consumer: Consumer, loads: Sequence[tile.LoadOp]) -> None:
-    """Wait for the slots of these loads that a walk has left, and give them back as they are. Nothing of the walk is
+    """Wait for the slots that a walk of these loads has left, and give them back as they are. Nothing of the walk is
     left to do by then, so that a slot waits for no other."""
+    loads = [load for load in loads if not consumer.rings[load].decision.resident]
     if consumer.d.unit_end is None or not loads:
         return
     rings = [consumer.rings[load] for load in loads]
