@@ -16,7 +16,9 @@ A role's units may take a tile's iterations apart (`ac.unit_range`): own ones, a
 its own split of one sum. So K is never a symbol by itself then, but `own` + `rest`, two numbers of which nothing is
 known but own >= 1 and rest >= 0. What holds for all values of both holds for each unit: its positions are those of all,
 and who waits for it counts slots, not iterations. No other role knows of the split, so what roles agree on depends on
-the sum alone. Positions are not taken apart by loops then (`distances`), whose iterations units number differently.
+the sum alone. A circle of waits may pass several units, each with its own split: its tokens are counted arc by arc, the
+least of each for all values, and neither taken apart by loops (`distances`), whose iterations units number differently,
+nor added up as polynomials (`symbolic_cycles`).
 
 Not handled (doubts): units with iterations of their own that issue in an order, in several roles, or in tensor memory;
 clusters, several such symbols, loops over them elsewhere, sides of a ring that several roles wait
