@@ -94,10 +94,11 @@ def taken_apart(seed: int) -> Program | None:
     assert isinstance(loop, Loop)
     inner = [number for number, each in enumerate(loop.body) if isinstance(each, Loop)]
     slices = (each for each in loop.body if isinstance(each, Loop))
-    walked = [each for walk in slices for each in walk.body if isinstance(each, Wait)]
-    passing = _merged(
-        draw, [[Wait(each.ring, each.side, tag := f"p{at}"), Release(tag)] for at, each in enumerate(walked)]
-    )
+    passed: dict[str, list[Statement]] = {}
+    for at, each in enumerate(each for walk in slices for each in walk.body if isinstance(each, Wait)):
+        # Slots of one ring one after the other: released in another order they are refuted, harmless or not.
+        passed.setdefault(each.ring, []).extend([Wait(each.ring, each.side, f"p{at}"), Release(f"p{at}")])
+    passing = _merged(draw, list(passed.values()))
     if draw.random() < 0.15:
         del passing[-1]
     own = [replace(each, symbol=OWN) if isinstance(each, Loop) else each for each in loop.body]
