@@ -185,7 +185,10 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
             "wanted": Wanted(tile=(128, 128), stages=2, turns=True, stream_k=True),
         },
     ),
-    "attention to what came before": (causal, {"dims": {"M": 500, "T": 500, "E": 64, "F": 64}}),
+    "attention to what came before": (
+        causal,
+        {"dims": {"M": 500, "T": 500, "E": 64, "F": 64}, "wanted": Wanted(consumers=2, depth=64)},
+    ),
     "sums in tensor memory": (
         cascade_programs.window,
         {"dims": {"Q": 200, "T": 200, "E": 64, "F": 64}, "target": "sm_100a"},

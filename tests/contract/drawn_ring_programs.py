@@ -11,10 +11,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tests.contract.ring_programs import Begin, Copy, Loop, Program, Release, Ring, Role, Statement, Wait
+from tests.contract.ring_programs import Begin, Copy, Loop, Program, Release, Ring, Role, Statement, Wait, streams
 
 SLICE, TILE, ONCE = "slice", "tile", "once"
 INNER, OUTER, BEFORE = "K", "tiles", "heads"
+OWN, REST = "own", "rest"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,50 @@ def program(seed: int) -> Program:
         minima,
     )
     return _spoiled(draw, drawn) if draw.random() < 0.4 else drawn
+
+
+def taken_apart(seed: int) -> Program | None:
+    """The program of a seed with tiles of different lengths, of which the units of a role that only reads slices take
+    some apart, and pass the others at some place behind; None where there is no such role."""
+    drawn, draw = program(seed), random.Random(seed)
+    readers = [role for role in drawn.roles if set(drawn.minima) == {INNER, OUTER} and _only_reads(role)]
+    if not readers:
+        return None
+    role, units = draw.choice(readers), draw.choice([1, 1, 2])
+    (outer,) = (number for number, each in enumerate(role.body) if isinstance(each, Loop))
+    loop = role.body[outer]
+    assert isinstance(loop, Loop)
+    inner = [number for number, each in enumerate(loop.body) if isinstance(each, Loop)]
+    slices = (each for each in loop.body if isinstance(each, Loop))
+    passed: dict[str, list[Statement]] = {}
+    for at, each in enumerate(each for walk in slices for each in walk.body if isinstance(each, Wait)):
+        # Slots of one ring one after the other: released in another order they are refuted, harmless or not.
+        passed.setdefault(each.ring, []).extend([Wait(each.ring, each.side, f"p{at}"), Release(f"p{at}")])
+    passing = _merged(draw, list(passed.values()))
+    if draw.random() < 0.15:
+        del passing[-1]
+    own = [replace(each, symbol=OWN) if isinstance(each, Loop) else each for each in loop.body]
+    own.insert(
+        draw.choice([len(own), len(own), inner[-1] + 1, draw.randrange(len(own) + 1)]), Loop(REST, tuple(passing))
+    )
+    body = (*role.body[:outer], replace(loop, body=tuple(own)), *role.body[outer + 1 :])
+    changed = replace(role, body=body, units=units)
+    read = {ring for ring, _ in streams(role.body)}
+    rings = tuple(
+        replace(ring, empty_arrivals=ring.empty_arrivals + units - 1) if ring.name in read else ring
+        for ring in drawn.rings
+    )
+    roles = tuple(changed if each is role else each for each in drawn.roles)
+    minima = {**drawn.minima, OWN: 1, REST: 0}
+    return replace(drawn, rings=rings, roles=roles, minima=minima, ranged=True, apart=role.name)
+
+
+def _only_reads(role: Role) -> bool:
+    """Whether a role waits for full slots alone, some of them slice by slice in its only loop over tiles."""
+    loops = [each for each in role.body if isinstance(each, Loop)]
+    sides = {side for _, side in streams(role.body)}
+    inner = [each for loop in loops for each in loop.body if isinstance(each, Loop)]
+    return sides == {"full"} and len(loops) == 1 and bool(inner)
 
 
 def _body(draw: random.Random, uses: Sequence[Use], outer: Sequence[str], peels: bool) -> tuple[Statement, ...]:

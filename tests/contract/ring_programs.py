@@ -93,12 +93,14 @@ class Role:
 
 @dataclass(frozen=True)
 class Program:
-    """ranged: each iteration of loops over `tiles`, which are then ones over tiles, has its own number K of others."""
+    """ranged: each iteration of loops over `tiles`, which are then ones over tiles, has its own number K of others;
+    apart: a role whose units take these apart, each into as many over `own`, and over `rest`."""
 
     rings: tuple[Ring, ...]
     roles: tuple[Role, ...]
     minima: Mapping[str, int]
     ranged: bool = False
+    apart: str = ""
 
     def ring(self, name: str) -> Ring:
         return next(ring for ring in self.rings if ring.name == name)
@@ -134,6 +136,7 @@ class _Emitter:
     buffers: dict[str, SSAValue]
     descriptor: SSAValue
     role: Role
+    unit: SSAValue
     tags: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     ring_of: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -212,7 +215,12 @@ class _Emitter:
             inner = Block(arg_types=[*([INDEX] * indices), *types])
             op = _tiles(carried, inner)
             row = inner.args[0]
-            inner.add_op(ac.RangeOp.create(operands=[row], properties=dict(RANGE), result_types=[INDEX]))
+            first = _value(inner, ac.RangeOp.create(operands=[row], properties=dict(RANGE), result_types=[INDEX]))
+            if self.program.apart == self.role.name:
+                properties = {"symbol": StringAttr("K"), "own": StringAttr("own"), "rest": StringAttr("rest")}
+                numbers = _ints(tile_units=self.role.units, units=16 * self.role.units)
+                properties |= {"end": int_array([1, 1, 1]), **numbers}
+                inner.add_op(ac.UnitRangeOp.create(operands=[row, first, self.unit], properties=properties))
         else:
             indices = 1
             inner = Block(arg_types=[INDEX, *types])
@@ -319,7 +327,7 @@ def module(program: Program) -> ModuleOp:
         )
         body.add_op(op)
         threads += 128 * role.units
-        emitter = _Emitter(program, rings, buffers, descriptor, role)
+        emitter = _Emitter(program, rings, buffers, descriptor, role, block.args[0])
         cursors: dict[tuple[str, str], SSAValue] = {}
         for ring, side in streams(role.body):
             start = _value(
@@ -363,14 +371,28 @@ class Action:
 
 
 Counts = Mapping[str, int | tuple[int, ...]]
-"""By symbol; where tiles each have their own, tile by tile, and from the first one on again."""
+"""By symbol; where tiles each have their own, tile by tile, and from the first one on again. rest: how many of a tile's
+a unit leaves at the most, the second one those of the next tile."""
 
 
-def unrolled(role: Role, symbols: Counts) -> tuple[Action, ...]:
+def unrolled(role: Role, symbols: Counts, unit: int = 0) -> tuple[Action, ...]:
     """What one unit of a role does, one action after the other."""
     positions = {(ring, side): role.stride(ring)[1] for ring, side in streams(role.body)}
     slots: dict[str, tuple[str, int]] = {}
-    return tuple(_unrolled(role, role.body, symbols, positions, slots))
+    return tuple(_unrolled(role, role.body, symbols, positions, slots, unit))
+
+
+def _trips(symbol: str, symbols: Counts, tile: int, unit: int) -> int:
+    """How often a loop runs in a tile."""
+
+    def at(name: str, number: int) -> int:
+        found = symbols[name]
+        return found if isinstance(found, int) else found[number % len(found)]
+
+    if symbol not in ("own", "rest"):
+        return at(symbol, tile)
+    rest = min(at("rest", tile + unit), at("K", tile) - 1)
+    return rest if symbol == "rest" else at("K", tile) - rest
 
 
 def _unrolled(
@@ -379,6 +401,7 @@ def _unrolled(
     symbols: Counts,
     positions: dict[tuple[str, str], int],
     slots: dict[str, tuple[str, int]],
+    unit: int,
     tile: int = 0,
 ) -> Iterator[Action]:
     for statement in body:
@@ -398,11 +421,9 @@ def _unrolled(
                 ring, position = slots[tag]
                 yield Action("release", ring, "empty", position)
             case Loop():
-                trips = symbols[statement.symbol]
-                trips = trips if isinstance(trips, int) else trips[tile % len(trips)]
-                for number in range(statement.begin, trips):
+                for number in range(statement.begin, _trips(statement.symbol, symbols, tile, unit)):
                     own = number if statement.symbol == "tiles" else tile
-                    yield from _unrolled(role, statement.body, symbols, positions, slots, own)
+                    yield from _unrolled(role, statement.body, symbols, positions, slots, unit, own)
                     for tag, last in statement.carried:
                         slots[tag] = slots[last]
 
@@ -439,7 +460,7 @@ class Run:
 
     def __post_init__(self) -> None:
         for role in self.program.roles:
-            self.units += [unrolled(role, self.symbols)] * role.units
+            self.units += [unrolled(role, self.symbols, unit) for unit in range(role.units)]
         for ring in self.program.rings:
             for stage in range(ring.stages):
                 for side in ("full", "empty"):

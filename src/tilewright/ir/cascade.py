@@ -198,17 +198,26 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class WalkRange:
     """Which tiles of the streamed axis a tile of rows walks: from one line on, before the other. longest: tiles, of
-    any."""
+    any. unit_end: one, where a consumer ends before its tile does: the line that it ends before, in the number of the
+    consumer's rows among all of so many."""
 
     begin: Line
     end: Line
     longest: int
+    unit_end: tuple[Line, ...] = ()
 
 
 def walked_part(begin: Line, end: Line, most: int, row: int) -> tuple[int, int]:
     """The first of `most` tiles that a tile of rows walks, and how many; at least one, as `ac.range` takes them."""
     first = min(begin.at(row), most - 1)
     return first, min(max(end.at(row), first + 1), most) - first
+
+
+def unit_part(end: Line, part: tuple[int, int], unit: int, units: int) -> int:
+    """How many tiles of its tile's part a unit of rows walks, as `ac.unit_range` takes them: at least one, and no more
+    where it is past the last of the units that have rows."""
+    first, count = part
+    return min(max(end.at(unit) - first, 1), count) if unit < units else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +354,11 @@ class CascadeDecisions:
     factor_columns: int = 0
     handed: int = 0
     numbers_apart: int = 0
+
+    @property
+    def unit_end(self) -> Line | None:
+        """Where a consumer's walk ends by itself, in the number of its rows; None where all of a tile end together."""
+        return self.walked[0].unit_end[0] if self.walked and self.walked[0].unit_end else None
 
     @property
     def sums_alone(self) -> bool:
@@ -526,6 +540,10 @@ class CascadeDecisions:
 def shared_columns_bytes(loads: int, columns: int) -> int:
     """Of a consumer's shared memory for so many loads' numbers of a tile's columns: float32, a part for each warp."""
     return 4 * 4 * loads * columns
+
+
+OWN, REST = "K_own", "K_rest"
+"""Counts of iterations that change something in a consumer's rows, and of those that are left of its tile."""
 
 
 def slices_symbol(axis: str) -> str:

@@ -150,7 +150,7 @@ def leave(
         is_cut = bool(decision.cut) and box.begin + box.width == shape[1]
         map_ = decision.cut[0] if is_cut else decision.tail[0] if narrow else decision.map
         descriptor = descriptors[-1 if is_cut else int(narrow)]
-        ready = build.value(_synchronized(unit, box.fenced, ac.StagedType(StringAttr(_NAME), StringAttr("ready"))))
+        ready = build.value(synchronized(unit, box.fenced, ac.StagedType(StringAttr(_NAME), StringAttr("ready"))))
         staged_lines = box.width if decision.turned else shape[0]
         column = affine(build, columns, box.begin)
         place = [column, row]
@@ -172,14 +172,14 @@ def leave(
 def free_slot(build: Build, unit: SSAValue, plan: AsyncPlan) -> None:
     """Wait until the next slot of a store's plan has been read."""
     build.add(bulk_wait(unit, plan.pending, read=True))
-    build.add(_synchronized(unit))
+    build.add(synchronized(unit))
 
 
 def bulk_wait(unit: SSAValue, pending: int, *, read: bool) -> ac.BulkWaitOp:
     return ac.BulkWaitOp.create(operands=[unit], properties={"pending": IntAttr(pending), "read": IntAttr(int(read))})
 
 
-def _synchronized(unit: SSAValue, staged: SSAValue | None = None, ready: Attribute | None = None) -> Operation:
+def synchronized(unit: SSAValue, staged: SSAValue | None = None, ready: Attribute | None = None) -> Operation:
     """A barrier of the unit's threads, which makes ready what all have staged and fenced."""
     return ac.NamedBarrierSyncOp.create(
         operands=[unit, *([staged] if staged is not None else [])],

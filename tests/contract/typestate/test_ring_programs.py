@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from tests.contract.drawn_ring_programs import program
+from tests.contract.drawn_ring_programs import program, taken_apart
 from tests.contract.ring_programs import (
     LONGEST,
     Begin,
@@ -46,7 +46,8 @@ def counts(drawn: Program, *, further: bool = False) -> Iterator[Counts]:
     if drawn.ranged:
         for tiles in range(drawn.minima["tiles"], 7 if further else 5):
             for lengths in (*(() if not further else ((5, 1, 7),)), *LENGTHS):
-                yield {"tiles": tiles, "K": lengths}
+                for rest in ((0, 1, 3), (2, 0), *(((5, 4),) if further else ())) if drawn.apart else ((),):
+                    yield {"tiles": tiles, "K": lengths} | ({"rest": rest} if rest else {})
         return
     wanted = {
         "K": (0, 1, 5, 6, 7, 9) if further else range(5),
@@ -116,6 +117,31 @@ def test_verdicts_agree_where_tiles_of_many_differ() -> None:
     found = Counter(ranged(seed) for seed in range(30_000, 31_500))
     # The programs are drawn by seed, 701 of them with tiles: so many are decided, and no change may leave more open.
     assert found["Proven"] >= 137 and found["Refuted"] >= 389, found
+
+
+def apart(seed: int) -> str:
+    """The verdict on a seed's program where units take a tile's slices apart, after comparing it."""
+    drawn = taken_apart(seed)
+    if drawn is None:
+        return "none"
+    verdict = verify(module(drawn), HOPPER)
+    if isinstance(verdict, Proven):
+        assert breaks(drawn) is None and breaks(drawn, further=True) is None, f"seed {seed} is proven"
+    elif isinstance(verdict, Refuted):
+        shown = breaks(drawn) or breaks(drawn, further=True)
+        assert shown is not None, f"seed {seed} is refuted: {verdict.findings[0].message}"
+    return type(verdict).__name__
+
+
+def test_verdicts_agree_where_units_take_slices_apart() -> None:
+    found = Counter(apart(seed) for seed in range(40_000, 40_120))
+    assert found["Proven"] >= 4 and found["Refuted"] >= 8, found
+
+
+@pytest.mark.full
+def test_verdicts_agree_where_units_of_many_take_slices_apart() -> None:
+    found = Counter(apart(seed) for seed in range(50_000, 51_500))
+    assert found["Proven"] >= 5 and found["Refuted"] >= 5, found
 
 
 def test_few_are_left_undecided() -> None:

@@ -9,7 +9,7 @@ import pytest
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
-from tilewright.base.verdict import Proven, Unknown
+from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.polynomial import variable
 from tilewright.contract.typestate.typestate import protocol_claims, verify
@@ -293,3 +293,180 @@ def test_tiles_of_one_length_are_not_taken_together() -> None:
     assert isinstance(verify(module, HOPPER), Proven)
     verdict = verify(taken_together(module), HOPPER)
     assert isinstance(verdict, Unknown) and "matrices together" in str(verdict)
+
+
+# ---------------------------------------------------------------- iterations that units have apart
+
+
+@cache
+def apart_once() -> ModuleOp:
+    return lower(causal, DIMS, wanted=Wanted(consumers=3)).kernels[0]
+
+
+def apart() -> ModuleOp:
+    return apart_once().clone()
+
+
+def unit_range(module: ModuleOp) -> ac.UnitRangeOp:
+    return next(op for op in module.walk() if isinstance(op, ac.UnitRangeOp))
+
+
+def loop_over(module: ModuleOp, symbol: str) -> ac.LoopOp:
+    return next(op for op in module.walk() if isinstance(op, ac.LoopOp) and op.symbol.data == symbol)
+
+
+def with_counts(module: ModuleOp, which: str, **values: int) -> None:
+    op = the_kernel(module)
+    held = op.symbols if which == "symbols" else op.minima
+    op.properties[which] = DictionaryAttr({**held.data, **{name: IntAttr(value) for name, value in values.items()}})
+
+
+def test_units_with_iterations_of_their_own_are_proven_and_fill_as_many_slots() -> None:
+    assert isinstance(verify(apart(), HOPPER), Proven)
+    (claims,) = protocol_claims(apart(), HOPPER)
+    assert claims.range is not None
+    keys = next(ring for ring in claims.rings if ring.name == "k_ring")
+    assert keys.fills.variables == {"all_K"}
+    # 4 tiles of 192 rows of 700 in 3 matrices, one for each CTA, by 128 keys.
+    assert (
+        sorted(keys.fills.at(claims.range.symbols(cta)) for cta in range(12)) == [2] * 3 + [3] * 3 + [5] * 3 + [6] * 3
+    )
+
+
+def rest_not_passed(module: ModuleOp) -> None:
+    """Slots that a unit needs no more are left full."""
+    loop = loop_over(module, "K_rest")
+    for output, carried in zip(loop.outputs, loop.carried, strict=True):
+        output.replace_all_uses_with(carried)
+    loop.detach()
+    loop.erase()
+
+
+def rest_passed_twice(module: ModuleOp) -> None:
+    loop = loop_over(module, "K_rest")
+    again = loop.clone()
+    assert loop.parent is not None
+    loop.parent.insert_op_after(again, loop)
+    for one, (before, after) in enumerate(zip(loop.outputs, again.outputs, strict=True)):
+        before.replace_all_uses_with(after)
+        again.operands[one] = before
+
+
+def rest_not_released(module: ModuleOp) -> None:
+    loop = loop_over(module, "K_rest")
+    op = next(each for each in loop.body.block.ops if isinstance(each, ac.ArriveOp))
+    op.detach()
+    op.erase()
+
+
+def rest_without_its_first(module: ModuleOp) -> None:
+    set_to(loop_over(module, "K_rest"), begin=1)
+
+
+def own_in_place_of_rest(module: ModuleOp) -> None:
+    set_to(loop_over(module, "K_rest"), symbol=StringAttr("K_own"))
+
+
+def all_in_place_of_own(module: ModuleOp) -> None:
+    set_to(loop_over(module, "K_own"), symbol=StringAttr("K"))
+
+
+def producer_with_own(module: ModuleOp) -> None:
+    set_to(loop_over(module, "K"), symbol=StringAttr("K_own"))
+
+
+def of_another_row(module: ModuleOp) -> None:
+    op = unit_range(module)
+    tile = op.parent_op()
+    assert isinstance(tile, ac.TilesOp)
+    op.operands[0] = tile.body.block.args[1]
+
+
+def of_another_first(module: ModuleOp) -> None:
+    op = unit_range(module)
+    op.operands[1] = op.row
+
+
+def of_no_unit(module: ModuleOp) -> None:
+    op = unit_range(module)
+    op.operands[2] = op.row
+
+
+def apart_twice(module: ModuleOp) -> None:
+    op = unit_range(module)
+    assert op.parent is not None
+    op.parent.insert_op_after(op.clone(), op)
+
+
+def one_symbol_for_own_and_rest(module: ModuleOp) -> None:
+    set_to(unit_range(module), own=StringAttr("K_rest"))
+
+
+def own_of_all_tiles(module: ModuleOp) -> None:
+    set_to(unit_range(module), own=StringAttr("tiles"))
+
+
+def line_past_32_bits(module: ModuleOp) -> None:
+    set_to(unit_range(module), end=int_array([1 << 29, 1, 1]))
+
+
+def line_without_a_divisor(module: ModuleOp) -> None:
+    set_to(unit_range(module), end=int_array([1, 1, 0]))
+
+
+def no_units_in_a_tile(module: ModuleOp) -> None:
+    set_to(unit_range(module), tile_units=0)
+
+
+def own_without_one(module: ModuleOp) -> None:
+    with_counts(module, "minima", K_own=2)
+
+
+def some_always_left(module: ModuleOp) -> None:
+    with_counts(module, "minima", K_rest=1)
+
+
+def fewer_of_its_own(module: ModuleOp) -> None:
+    with_counts(module, "symbols", K_own=5)
+
+
+def fewer_left(module: ModuleOp) -> None:
+    with_counts(module, "symbols", K_rest=4)
+
+
+def of_no_range(module: ModuleOp) -> None:
+    for op in ranges(module):
+        op.result.replace_all_uses_with(op.row)
+        op.detach()
+        op.erase()
+
+
+def behind_its_walk(module: ModuleOp) -> None:
+    op, loop = unit_range(module), loop_over(module, "K_own")
+    op.detach()
+    assert loop.parent is not None
+    loop.parent.insert_op_after(op, loop)
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize(
+    "edit",
+    [
+        rest_not_passed, rest_passed_twice, rest_not_released, rest_without_its_first, own_in_place_of_rest,
+        all_in_place_of_own, producer_with_own, of_another_row, of_another_first, of_no_unit, apart_twice,
+        one_symbol_for_own_and_rest, own_of_all_tiles, line_past_32_bits, line_without_a_divisor, no_units_in_a_tile,
+        own_without_one, some_always_left, fewer_of_its_own, fewer_left, of_no_range, behind_its_walk,
+    ],
+    ids=lambda edit: edit.__name__,
+)  # fmt: skip
+def test_units_that_do_not_take_a_tiles_iterations_apart_are_not_proven(edit: Callable[[ModuleOp], None]) -> None:
+    module = apart()
+    edit(module)
+    assert not isinstance(verify(module, HOPPER), Proven)
+
+
+@pytest.mark.parametrize("edit", [rest_not_passed, rest_not_released], ids=lambda edit: edit.__name__)
+def test_slots_that_are_not_given_back_are_refuted(edit: Callable[[ModuleOp], None]) -> None:
+    module = apart()
+    edit(module)
+    assert isinstance(verify(module, HOPPER), Refuted)

@@ -8,7 +8,7 @@ from xdsl.ir import Block
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import INDEX
-from tilewright.lower.distribution.tile_range import lower_range
+from tilewright.lower.distribution.tile_range import lower_range, lower_unit_range
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import IndexPlace, Places
@@ -46,6 +46,12 @@ def values_of(text: Text) -> dict[str, int]:
                 result = min(given_)
             case "div.u32":
                 result = given_[0] // given_[1]
+            case "sub.s32":
+                result = given_[0] - given_[1]
+            case "setp.lt.u32":
+                result = int(given_[0] < given_[1])
+            case "selp.b32":
+                result = given_[0] if given_[2] else given_[1]
             case _:
                 raise AssertionError(line)
         values[target] = result % WORD
@@ -72,3 +78,35 @@ def test_what_is_emitted_is_what_is_meant(begin, end, most, row):
     part = values[first.register], values[lowering.trips["K"]]
     assert part == op.part(row, most)
     assert part[0] >= 0 and part[1] >= 1 and sum(part) <= most
+
+
+@given(LINES, LINES, LINES, st.integers(1, 50), st.integers(0, 200), st.integers(1, 3), st.integers(0, 2))
+@example((0, 0, 1), (3, 4, 2), (1, 2, 2), 4, 2, 3, 0)
+@example((0, 0, 1), (3, 4, 2), (1, 2, 2), 4, 2, 3, 2)
+def test_what_is_emitted_takes_a_units_own_iterations_apart(begin, end, own_end, most, row, units, unit):
+    block = Block(arg_types=[INDEX, INDEX])
+    lines = {"begin": int_array(begin), "end": int_array(end)}
+    whole = ac.RangeOp.create(
+        operands=[block.args[0]],
+        properties={"symbol": StringAttr("K"), "most": IntAttr(most), **lines},
+        result_types=[INDEX],
+    )
+    apart = ac.UnitRangeOp.create(
+        operands=[block.args[0], whole.result, block.args[1]],
+        properties={
+            "symbol": StringAttr("K"), "own": StringAttr("own"), "rest": StringAttr("rest"),
+            "tile_units": IntAttr(units), "units": IntAttr(8), "end": int_array(own_end),
+        },
+    )  # fmt: skip
+    text = Text()
+    places: Places = {
+        argument: IndexPlace(text.into("b32", "mov.u32", number))
+        for argument, number in zip(block.args, (row, unit), strict=True)
+    }
+    lowering = Lowering(text, places, {"K": most}, 1, 0, target("sm_90a"))
+    places[whole.result] = lower_range(lowering, whole)
+    lower_unit_range(lowering, apart)
+    values = values_of(text)
+    count, own, rest = (values[lowering.trips[name]] for name in ("K", "own", "rest"))
+    assert own == apart.part(whole.part(row), row, unit)
+    assert own >= 1 and rest >= 0 and own + rest == count

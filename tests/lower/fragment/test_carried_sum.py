@@ -96,3 +96,12 @@ def test_a_text_that_gives_back_what_a_running_product_reads_is_not_proven() -> 
     for edited in ("", wait.replace("1", "2")):
         text = lowered.ptx.replace(walk, walk.replace(wait, edited, 1))
         assert not isinstance(reprove(lowered.module, text, "sm_90a", "two_gradients"), Proven)
+
+
+def test_a_sum_that_a_loop_leaves_for_a_last_product_is_not_moved() -> None:
+    dims = {"B": 2, "H": 1, "Q": 128, "T": 512, "E": 64, "F": 64}
+    text = lower(cascade_programs.attention, dims, wanted=Wanted(consumers=2)).ptx
+    behind = text[text.index(f"bra {re.findall(r'^(loop_[0-9]+):', text, re.MULTILINE)[-1]};") :]
+    sums = sums_of(behind)
+    assert len(sums) == dims["F"] // 2
+    assert not [line for line in behind.splitlines() if "mov.f32" in line and set(re.findall(r"%f\d+", line)) & sums]

@@ -8,6 +8,8 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.kernels_attention import key_gradients_kernel, query_gradient_kernel
 from tilewright.ir.decisions import decisions_of, to_attribute
+from tilewright.ir.tile.facts import the_program
+from tilewright.synth.cascade.walk_time import walked_lengths
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 
@@ -57,10 +59,10 @@ def test_gradients_of_keys_leave_room_for_64_queries(causal):
 
 @pytest.mark.parametrize(
     ("rows", "causal", "tile"),
-    [(4096, False, (3, 80)), (4096, True, (2, 112)), (1024, True, (2, 112)), (512, True, (2, 96))],
+    [(4096, False, (3, 80)), (4096, True, (3, 80)), (1024, True, (3, 80)), (512, True, (3, 64))],
 )
 def test_what_a_mask_leaves_counts_where_all_products_are_waited_for(rows, causal, tile):
-    """Tiles of more rows walk more of what the mask leaves of their first rows, which matters where there are few."""
+    """Each iteration takes something besides, which matters where there are few; tiles of more rows walk no more."""
     found = query_gradient(rows, causal, Wanted(ordered=False))
     assert (found.consumers, found.tile_streamed) == tile and not found.late
 
@@ -103,10 +105,29 @@ def test_three_consumers_are_taken_of_many_rows_whose_values_leave_them_register
     assert lower(matmul_softmax, {"M": 65536, "N": 256, "K": 64}).decisions.consumers == 2
 
 
-@pytest.mark.parametrize(("rows", "consumers"), [(512, 2), (1024, 2), (2048, 3), (4096, 3)])
-def test_tiles_of_three_consumers_walk_more_of_what_a_mask_leaves_of_short_sequences(rows, consumers):
+@pytest.mark.parametrize("rows", [512, 1024, 2048, 4096])
+def test_consumers_of_a_tile_walk_what_a_mask_leaves_of_their_own_rows(rows):
+    """So tiles of three consumers walk no more than those of two, of short sequences too."""
     dims = {"B": 32 * 16384 // rows, "Q": rows, "T": rows, "E": 64, "F": 64}
-    assert lower(causal, dims).decisions.consumers == consumers
+    lowered = lower(causal, dims)
+    found = lowered.decisions
+    assert found.consumers == 3
+    walked, keys = walked_lengths(the_program(lowered.module), found), found.tile_streamed
+    firsts = [[64 * (3 * tile + unit) for unit in range(3)] for tile in range(len(walked))]
+    assert walked == [[-(-(first + 64) // keys) if first < rows else 1 for first in each] for each in firsts]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "width"),
+    [(Wanted(consumers=1), 64), (Wanted(consumers=2), 64), (Wanted(), 128)],
+)
+def test_consumers_that_all_walk_as_far_as_their_tile_end_with_it(wanted, width):
+    found = lower(causal, {"B": 4, "Q": 1024, "T": 1024, "E": width, "F": width}, wanted=wanted).decisions
+    assert found.walked and found.unit_end is None
+
+
+def test_consumers_in_order_end_with_their_tile():
+    assert query_gradient(1024, True, Wanted()).unit_end is None
 
 
 @pytest.mark.parametrize(("places", "width", "together"), [(512, 64, True), (512, 128, False), (128, 64, False)])

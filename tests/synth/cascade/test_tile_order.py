@@ -31,7 +31,8 @@ def longest_share(walked, most, tiles, places, ctas, together):
 
 
 def chosen(walked, most, tiles, places, ctas, place_bytes=1, handed: bool | None = False):
-    return order_of_walks(walked, most, tiles, RASTER_GROUP, places, place_bytes, ctas, HOPPER, handed)
+    lengths = [[walked_part(walked.begin, walked.end, most, row)[1]] for row in range(tiles[0])]
+    return order_of_walks(lengths, tiles, RASTER_GROUP, places, place_bytes, ctas, HOPPER, handed)
 
 
 @settings(max_examples=60, deadline=None)

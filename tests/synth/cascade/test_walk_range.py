@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tilewright.ir.cascade import Line, WalkRange, walked_part
-from tilewright.synth.cascade.walk_range import fitted_range
+from tilewright.ir.cascade import Line, WalkRange, unit_part, walked_part
+from tilewright.synth.cascade.walk_range import fitted_end, fitted_range
 
 SMALL = st.tuples(st.integers(1, 7), st.integers(1, 7))
 
@@ -51,3 +51,46 @@ def test_causal_walks_as_many_tiles_as_rows_need():
 
 def test_where_all_is_left_there_is_no_range():
     assert fitted_range(np.ones((4, 4), bool), 128, 64) == ()
+
+
+@given(
+    SMALL.flatmap(lambda shape: arrays(bool, shape)),
+    st.integers(1, 3),
+    st.sampled_from([64, 128, 256]),
+    st.sampled_from([32, 64, 128]),
+)
+def test_whatever_is_left_of_a_consumers_rows_it_walks(left, units, rows, columns):
+    """Of tiles that are several consumers' rows, the last of some perhaps without any."""
+    count, most = left.shape
+    tiles = -(-count // units)
+    padded = np.zeros((tiles * units, most), bool)
+    padded[:count] = left
+    for walked in fitted_range(padded.reshape(tiles, units, most).any(axis=1), units * rows, columns):
+        for end in fitted_end(left, walked, units, rows, columns):
+            found = [
+                (first, unit_part(end, (first, length), unit, count))
+                for unit in range(tiles * units)
+                for first, length in [walked_part(walked.begin, walked.end, most, unit // units)]
+            ]
+            whole = sum(length for _, length in parts(walked, tiles, most)) * units
+            assert sum(length for _, length in found) < whole
+            for unit, (first, length) in enumerate(found):
+                assert length >= 1
+                outside = np.ones(most, bool)
+                outside[first : first + length] = False
+                assert not padded[unit, outside].any()
+
+
+def test_consumers_of_a_causal_tile_end_at_their_own_diagonals():
+    left = np.arange(8)[:, None] // 2 >= np.arange(4)[None]
+    (walked,) = fitted_range(np.array([left[:3].any(0), left[3:6].any(0), left[6:].any(0)]), 192, 128)
+    (end,) = fitted_end(left, walked, 3, 64, 128)
+    lengths = [walked_part(walked.begin, walked.end, 4, row) for row in range(3)]
+    found = [unit_part(end, lengths[unit // 3], unit, 8) for unit in range(9)]
+    assert found == [1, 1, 2, 2, 3, 3, 4, 4, 1]
+
+
+def test_consumers_that_need_what_their_tile_needs_have_no_end():
+    left = np.tri(8, dtype=bool).repeat(2, axis=0)
+    (walked,) = fitted_range(np.tri(8, dtype=bool), 128, 128)
+    assert fitted_end(left, walked, 2, 64, 128) == ()

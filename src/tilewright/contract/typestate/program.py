@@ -24,6 +24,7 @@ from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 from tilewright.base.size import Computed, Extent, Range, Size, axes_of, bounds
 from tilewright.contract.judge.events.prefetches import check_prefetch
 from tilewright.contract.typestate.finding import Findings
+from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.run_time_sizes import check_counts, is_multiple, least_each, most_each, ranges_at
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import is_set
@@ -203,6 +204,14 @@ class Kernel:
     operations: Operations
     facts: Target
     """Of the architecture that it is to run on."""
+
+    def count_of(self, symbol: str) -> Polynomial:
+        """How often a loop over a symbol that begins at 0 runs: of iterations that units have apart, each of its own
+        and those that are left (`tile_ranges`)."""
+        for op in self.operations.of(ac.UnitRangeOp):
+            if op.symbol.data == symbol:
+                return variable(op.own.data) + variable(op.rest.data)
+        return variable(symbol)
 
 
 def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:

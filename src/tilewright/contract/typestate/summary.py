@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from tilewright.base.size import Size
 from tilewright.contract.typestate.places.footprint import Ranges
-from tilewright.contract.typestate.polynomial import Polynomial, variable
+from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Ring, Role
 from tilewright.contract.typestate.token import Index
 from tilewright.ir.ac import operations as ac
@@ -51,15 +51,17 @@ class ReadSite:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """The number of the general iteration of a loop over `symbol`, from 0 on; its first index is `begin`."""
+    """The number of the general iteration of a loop over `symbol`, from 0 on; its first index is `begin`, its last one
+    less than `count`."""
 
     name: str
     symbol: str
     begin: int
+    count: Polynomial
 
     @property
     def trips(self) -> Polynomial:
-        return variable(self.symbol) - self.begin
+        return self.count - self.begin
 
 
 @dataclass(frozen=True, slots=True)

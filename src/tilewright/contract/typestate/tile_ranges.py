@@ -12,8 +12,17 @@ slot, and the release of a slot some places back. If no role stops in a tile by 
 begin, none stops in the first tile, nor, once all have done so many tiles, in the next; slots that are not free there
 are ones that tiles before release. That is what `liveness` is asked: of one tile, for any K.
 
-Not handled (doubts): clusters, several such symbols, loops over them elsewhere, sides of a ring that several roles wait
-on, uses of rings outside the loops over tiles.
+A role's units may take a tile's iterations apart (`ac.unit_range`): own ones, and those that are left. Each unit has
+its own split of one sum. So K is never a symbol by itself then, but `own` + `rest`, two numbers of which nothing is
+known but own >= 1 and rest >= 0. What holds for all values of both holds for each unit: its positions are those of all,
+and who waits for it counts slots, not iterations. No other role knows of the split, so what roles agree on depends on
+the sum alone. A circle of waits may pass several units, each with its own split: its tokens are counted arc by arc, the
+least of each for all values, and neither taken apart by loops (`distances`), whose iterations units number differently,
+nor added up as polynomials (`symbolic_cycles`).
+
+Not handled (doubts): units with iterations of their own that issue in an order, in several roles, in tensor memory, or
+where only the launch knows how many tiles of rows there are; clusters, several such symbols, loops over them elsewhere,
+sides of a ring that several roles wait on, uses of rings outside the loops over tiles.
 Checked by: tests/contract/typestate/test_tile_ranges.py and test_ring_programs.py (every interleaving).
 """
 
@@ -30,13 +39,14 @@ from xdsl.ir import Operation
 from tilewright.base.size import bounds, value_of
 from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.finding import Findings
-from tilewright.contract.typestate.polynomial import Polynomial
+from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.program import Kernel, integers
 from tilewright.contract.typestate.run_time_sizes import most_of, ranges_at
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import Index
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.issue_order import IssueOrderStartOp
 from tilewright.ir.sizes import size_of, sizes_of
 from tilewright.ir.tile.order import TileOrder, matrix_of, place_in_order
 
@@ -47,6 +57,10 @@ _LINE = 3
 
 def range_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it takes a part of a loop's range: the part's first iteration is a number of its own."""
+    if isinstance(op, ac.UnitRangeOp):
+        walk.indices(op, [op.row, op.first])
+        walk.require_unit(op, op.unit)
+        return True
     if not isinstance(op, ac.RangeOp):
         return False
     walk.indices(op, [op.row])
@@ -60,6 +74,7 @@ def check_ranges(kernel: Kernel, shared: frozenset[tuple[str, str]], findings: F
     """Doubt ranges on which roles may disagree, or that other loops would have to know of. shared: sides of rings on
     which several roles wait."""
     ranges = kernel.operations.of(ac.RangeOp)
+    _check_units(kernel, ranges, findings)
     if not ranges:
         return
     symbol = ranges[0].symbol.data
@@ -69,17 +84,59 @@ def check_ranges(kernel: Kernel, shared: frozenset[tuple[str, str]], findings: F
         findings.doubt("roles take different parts of a tile's range", ranges[-1])
     for op in ranges:
         _check_range(kernel, op, findings)
-    for op in kernel.op.walk():
-        if isinstance(op, ac.RangeOp) or symbol not in _symbols_of(op):
-            continue
-        tile = op.parent_op()
-        before = [each for each in ranges if each.parent is op.parent and each.is_before_in_block(op)]
-        if not isinstance(op, ac.LoopOp) or not isinstance(tile, ac.TilesOp) or len(before) != 1:
-            findings.doubt(f"counts to {symbol}, of which each tile has its own, without an ac.range before", op)
+    _check_users(kernel, symbol, ranges, findings)
     for role in kernel.roles:
         loops = role.operations.of(ac.TilesOp)
         if len(loops) > 1 or any(op.parent is not role.op.body.block for op in loops):
             findings.doubt("several loops over tiles of different lengths in a role", role.op)
+
+
+def _check_users(
+    kernel: Kernel, symbol: str, makers: Sequence[ac.RangeOp] | Sequence[ac.UnitRangeOp], findings: Findings
+) -> None:
+    """Doubt what counts to a symbol and does not stand in a loop over tiles, behind the one that says how far."""
+    for op in kernel.op.walk():
+        if isinstance(op, ac.RangeOp | ac.UnitRangeOp) or symbol not in _symbols_of(op):
+            continue
+        before = [each for each in makers if each.parent is op.parent and each.is_before_in_block(op)]
+        if not isinstance(op, ac.LoopOp) or not isinstance(op.parent_op(), ac.TilesOp) or len(before) != 1:
+            findings.doubt(
+                f"counts to {symbol}, of which each tile has its own, without an {makers[0].name} before", op
+            )
+
+
+def _check_units(kernel: Kernel, ranges: Sequence[ac.RangeOp], findings: Findings) -> None:
+    """Doubt iterations that units have apart where the split may be no split of the tile's, or others know of it."""
+    found = kernel.operations.of(ac.UnitRangeOp)
+    if not found:
+        return
+    op = found[0]
+    if len(found) > 1:
+        findings.doubt("several places take a tile's iterations apart for units", found[-1])
+    if kernel.operations.of(IssueOrderStartOp) or kernel.tensor_memory is not None:
+        findings.doubt("units with iterations of their own that issue in an order, or in tensor memory", op)
+    counted = {loop.symbol.data for loop in kernel.operations.of(ac.TilesOp)}
+    names = (op.symbol.data, op.own.data, op.rest.data)
+    if len({*names, *counted}) != len(names) + len(counted):
+        findings.doubt(f"one symbol for several of {names} and tiles", op)
+    for name in names[1:]:
+        _check_users(kernel, name, found, findings)
+    before = [each for each in ranges if each.parent is op.parent and each.is_before_in_block(op)]
+    tile = op.parent_op()
+    if not isinstance(tile, ac.TilesOp) or len(before) != 1 or op.symbol != before[0].symbol:
+        findings.doubt("takes iterations apart that no ac.range before it has found", op)
+        return
+    if op.first is not before[0].result or op.row is not before[0].row:
+        findings.doubt("takes apart the iterations of something else than its tile", op)
+    rows = most_of(tile.tiles_m, op)
+    if bounds(size_of(tile.tiles_m), ranges_at(op)) != (rows, rows):
+        findings.doubt("units with iterations of their own, of tiles whose number only the launch knows", op)
+    line, units = integers(op.end), op.tile_units.data
+    if units < 1 or not _fits(line, rows * units - 1) or not 0 <= op.units.data < _INDEX_END:
+        findings.doubt(f"iterations of {units} units a tile before a line {line}", op)
+    least, most = ([side.get(name, -1) for name in names] for side in (kernel.minima, kernel.symbols))
+    if least[1:] != [1, 0] or most[1] < most[0] or most[2] < most[0] - 1:
+        findings.doubt(f"{names} are at least {least}, and here {most}", op)
 
 
 def _symbols_of(op: Operation) -> set[str]:
@@ -97,9 +154,7 @@ def _check_range(kernel: Kernel, op: ac.RangeOp, findings: Findings) -> None:
         findings.doubt(f"a part of {least} to {most} iterations between lines {lines}", op)
         return
     rows = most_of(loop.tiles_m, op)
-    last = rows - 1
-    values = [value for scale, offset, divisor in lines for value in (scale, offset, scale * last + offset, divisor)]
-    if max(map(abs, values)) >= _INDEX_END:
+    if not all(_fits(line, rows - 1) for line in lines):
         findings.doubt("a line that passes what 32 bits hold", op)
     # Of fewer tiles of rows none has more, and of fewer iterations in all no part is longer.
     longest = max(op.part(row, most)[1] for row in range(rows))
@@ -107,6 +162,14 @@ def _check_range(kernel: Kernel, op: ac.RangeOp, findings: Findings) -> None:
         findings.doubt(f"a tile has {longest} iterations, and {symbol} is {kernel.symbols.get(symbol, 0)}", op)
     if kernel.minima.get(symbol, 1) > 1:
         findings.doubt(f"a tile may have one iteration, and {symbol} has the minimum {kernel.minima[symbol]}", op)
+
+
+def _fits(line: Sequence[int], last: int) -> bool:
+    """Whether it is a line whose numbers, from that of 0 to that of `last`, fit 32 bits."""
+    if len(line) != _LINE or line[-1] < 1:
+        return False
+    scale, offset, divisor = line
+    return max(map(abs, (scale, offset, scale * last + offset, divisor))) < _INDEX_END
 
 
 def tiles_alone(kernel: Kernel, roles: Sequence[RoleSummary], findings: Findings) -> Sequence[RoleSummary]:
@@ -152,6 +215,13 @@ def _in_one_tile(role: RoleSummary, symbol: str, findings: Findings) -> RoleSumm
     ]
     totals = {event: alone(count) for event, count in role.totals.items()}
     return replace(role, events=events, loops=loops, totals=totals)
+
+
+def of_tiles(kernel: Kernel, count: Polynomial) -> Polynomial:
+    """A count in the iterations of tiles, not of units; with a unit's own left in it where it depends on these."""
+    for op in kernel.operations.of(ac.UnitRangeOp):
+        count = count.put(op.rest.data, variable(op.symbol.data) - variable(op.own.data))
+    return count
 
 
 def range_claim(kernel: Kernel, extents: Mapping[str, int]) -> RangeClaim | None:

@@ -63,7 +63,7 @@ from tilewright.contract.typestate.steps.tensor_slots import check_warp_rows, te
 from tilewright.contract.typestate.steps.turn import take_turns, turn_claims, turn_step
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.tensor_setup import check_tensor_memory, has_instructions, product_claim
-from tilewright.contract.typestate.tile_ranges import check_ranges, range_claim, range_step
+from tilewright.contract.typestate.tile_ranges import check_ranges, of_tiles, range_claim, range_step
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.contract.typestate.well_formed import is_well_formed
 from tilewright.contract.words.token_machine import run_boundary_counts
@@ -202,13 +202,14 @@ def _judge_kernel(
 def _claims(
     kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns, findings: Findings, extents: Mapping[str, int]
 ) -> ProtocolClaims:
-    claims = _claims_of_equal_tiles(kernel, summaries, patterns)
+    claims = _in_tiles(kernel, _claims_of_equal_tiles(kernel, summaries, patterns))
     ranged = None if findings.found or findings.doubts else range_claim(kernel, extents)
     if ranged is None:
         return claims
     counts = [*(ring.fills for ring in claims.rings), *(store.stores for store in claims.stores)]
     counts += [] if claims.products is None else [claims.products.waits]
-    if not all(ranged.is_summed(count) for count in counts):
+    apart = {op.own.data for op in kernel.operations.of(ac.UnitRangeOp)}
+    if not all(ranged.is_summed(count) and not count.variables & apart for count in counts):
         findings.doubt("what tiles of different lengths do is no sum over them", kernel.op)
         return claims
     return replace(
@@ -219,6 +220,15 @@ def _claims(
         rings=tuple(replace(ring, fills=ranged.over_tiles(ring.fills)) for ring in claims.rings),
         stores=tuple(replace(store, stores=ranged.over_tiles(store.stores)) for store in claims.stores),
         range=ranged,
+    )
+
+
+def _in_tiles(kernel: Kernel, claims: ProtocolClaims) -> ProtocolClaims:
+    """Counts in the iterations of tiles, where units have some of their own."""
+    return replace(
+        claims,
+        rings=tuple(replace(ring, fills=of_tiles(kernel, ring.fills)) for ring in claims.rings),
+        stores=tuple(replace(store, stores=of_tiles(kernel, store.stores)) for store in claims.stores),
     )
 
 

@@ -330,7 +330,8 @@ class RoleWalk:
         entry = [_entering(old, new, head, end) for old, new in zip(entry, yielded, strict=True)]
         self.counters += 1
         counter = variable(f"{symbol}'{self.counters}")
-        outside, self.counting = self.counting, (*self.counting, Counter(f"{symbol}'{self.counters}", symbol, begin))
+        own = Counter(f"{symbol}'{self.counters}", symbol, begin, self.kernel.count_of(symbol))
+        outside, self.counting = self.counting, (*self.counting, own)
         before = len(self.summary.events)
         at_counter = _state_at(head, end, counter)
         general = [_token_at(old, new, counter) for old, new in zip(entry, yielded, strict=True)]
@@ -350,7 +351,7 @@ class RoleWalk:
             moves = {key: count - begun.get(key, Polynomial()) for key, count in _waits(end).items()}
             self.summary.loops.append(LoopEvents(self.counting, begun, moves, before, after_last))
         self.around, self.counting = outer, outside
-        trips = variable(symbol) - begin
+        trips = own.trips
         self.state = _state_at(head, end, trips)
         for result, old, new in zip(op.outputs, entry, yielded, strict=True):
             self.give(op, result, _token_at(old, new, trips))

@@ -228,11 +228,9 @@ class _Unit:
                 yield from self._take_issue(step)
 
     def _loop(self, step: Loop) -> _Blocked:
-        trips, env = self.machine.symbols.get(step.symbol), self.env
-        if trips is None or step.yielded is None:
+        trips, env = self._trips(step.symbol), self.env
+        if step.yielded is None:
             raise _NotRunnable
-        if step.symbol in self.machine.program.ranged:
-            trips += _LONGER[self.tile % len(_LONGER)]
         values = [env.get(value) for value in step.carried]
         for number in range(step.begin, trips):
             if isinstance(step.op, ac.TilesOp):
@@ -241,6 +239,22 @@ class _Unit:
             yield from self.run(step.body)
             values = [env.get(value) for value in step.yielded]
         env.update(zip(step.outputs, values, strict=True))
+
+    def _trips(self, symbol: str) -> int:
+        """Of a loop over a symbol. Of iterations that units have apart, units later in a role have fewer of their own,
+        and more that are left."""
+        symbols, program = self.machine.symbols, self.machine.program
+        longer = _LONGER[self.tile % len(_LONGER)]
+        whole, own, rest = program.apart
+        if symbol in (whole, own, rest):
+            if own not in symbols or rest not in symbols:
+                raise _NotRunnable
+            count = symbols[own] + symbols[rest] + longer
+            mine = max(1, symbols[own] + longer - self.number)
+            return {whole: count, own: mine, rest: count - mine}[symbol]
+        if symbol not in symbols:
+            raise _NotRunnable
+        return symbols[symbol] + (longer if symbol in program.ranged else 0)
 
     def _drain(self, step: Drain) -> _Blocked:
         ring, first = self._ring(step.ring), self._position(step.cursor)

@@ -270,9 +270,13 @@ class TokenProgram:
     numbers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     ranged: frozenset[str] = frozenset()
     """Symbols of which each tile has its own number."""
+    apart: tuple[str, str, str] = ("", "", "")
+    """Symbols of iterations that units have apart: of the tile, of their own, and those that are left."""
 
     def __post_init__(self) -> None:
         self.ranged = frozenset(op.symbol.data for op in self.kernel.operations.of(ac.RangeOp))
+        for op in self.kernel.operations.of(ac.UnitRangeOp):
+            self.apart = op.symbol.data, op.own.data, op.rest.data
 
     def steps(self, block: Block) -> tuple[Step, ...]:
         found = self.blocks.get(block)

@@ -20,7 +20,7 @@ from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, group_tiles, small_rows
 from tilewright.driver.reproof.small_streams import SmallStream, small_stream, stream_quantities
 from tilewright.driver.reproof.small_teams import CTAS_OF_TEAMS, TILES_OF_TEAMS, TeamGrid, slices_of_teams
-from tilewright.ir.cascade import ANSWERS, CascadeDecisions, SlotDecision, WalkRange, walked_part
+from tilewright.ir.cascade import ANSWERS, CascadeDecisions, Line, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
 from tilewright.ir.copy_decisions import MapDecision, StoreDecision
 from tilewright.ir.tile import operations as tile
@@ -231,7 +231,8 @@ def cascade_decisions(
     walked = d.walked
     if not program.run_time.keys() & {d.row, d.streamed}:
         # Else the text is run as it is, at extents that show what tiles of all lengths do.
-        walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in walked)
+        units = -(-program.extents[d.row] // d.unit_rows)
+        walked = tuple(_moved(each, rows, units, tiles_walked(program, d)) for each in walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices * d.split
     # Of several matrices not all are taken together, so that a group of fewer comes last.
     together = min(d.together, max(1, matrices - 1))
@@ -270,13 +271,16 @@ def _counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int
     return rows, columns, matrices
 
 
-def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
-    """The range with lines moved so that the last tile of rows begins at the second tile and walks to the end."""
-    begin, end = (
-        replace(line, offset=tile * line.divisor - line.scale * (rows - 1))
-        for line, tile in ((walked.begin, 1), (walked.end, most))
-    )
-    return WalkRange(begin, end, max(walked_part(begin, end, most, row)[1] for row in range(rows)))
+def _moved(walked: WalkRange, rows: int, units: int, most: int) -> WalkRange:
+    """The range with lines moved so that the last tile of rows begins at the second tile and walks to the end, and so
+    does the last of the consumers that have rows."""
+
+    def reaching(line: Line, tile: int, number: int) -> Line:
+        return replace(line, offset=tile * line.divisor - line.scale * number)
+
+    begin, end = reaching(walked.begin, 1, rows - 1), reaching(walked.end, most, rows - 1)
+    unit_end = tuple(reaching(line, most, units - 1) for line in walked.unit_end)
+    return WalkRange(begin, end, max(walked_part(begin, end, most, row)[1] for row in range(rows)), unit_end)
 
 
 def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
@@ -305,7 +309,8 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
         found += [rows * columns - 1, 2 * d.ctas]
         found += together_quantities(rows * columns, d.together, matrices)
     for each in d.walked:
-        found += [line.offset % (1 << 32) for line in (each.begin, each.end)]
+        found += [line.offset % (1 << 32) for line in (each.begin, each.end, *each.unit_end)]
+        found += [-(-program.extents[d.row] // d.unit_rows)]
     found += [-(-program.extents[axis] // d.slice_depth) for axis in d.sliced]
     found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
     # A plain store compares its first column with the extent less the column's place in the tile; a mask that ends with

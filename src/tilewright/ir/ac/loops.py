@@ -25,7 +25,7 @@ from xdsl.traits import IsTerminator
 from tilewright.base.size import Size, product
 from tilewright.ir.ac.format import AcOperation
 from tilewright.ir.ac.types import GlobalType, IndexType, RingType
-from tilewright.ir.cascade import Line, walked_part
+from tilewright.ir.cascade import Line, unit_part, walked_part
 from tilewright.ir.sizes import AnySize, sizes_of
 
 TILE_INDICES = 2
@@ -220,6 +220,35 @@ class RangeOp(AcOperation):
         """The first iteration, and how many there are, in a tile of this row. most: the number that `most` is."""
         begin, end = (Line(*(each.data for each in line)) for line in (self.begin, self.end))
         return walked_part(begin, end, most, row)
+
+
+@irdl_op_definition
+class UnitRangeOp(AcOperation):
+    """Takes a tile's iterations over `symbol`, which an `ac.range` before has found, apart for each unit of a role: in
+    the rest of this tile, loops over `own` run as often as those that change something in the unit's rows, at least
+    once, and loops over `rest` as often as those that are left. Loops count from 0 on.
+
+    A tile has the rows of `tile_units` units, one after another, and of all units `units` have rows. Behind the last of
+    these a unit has one iteration of its own, else those before its line (`RangeOp`) in the number of the unit. first:
+    the tile's first iteration.
+    """
+
+    name = "ac.unit_range"
+    LEAD: ClassVar[tuple[str, ...]] = ("over symbol", "as own", "and rest")
+    symbol = prop_def(StringAttr)
+    own = prop_def(StringAttr)
+    rest = prop_def(StringAttr)
+    tile_units = prop_def(IntAttr)
+    units = prop_def(IntAttr)
+    end = prop_def(ArrayAttr[IntAttr])
+    row = operand_def(IndexType)
+    first = operand_def(IndexType)
+    unit = operand_def(IndexType)
+
+    def part(self, tile: tuple[int, int], row: int, unit: int) -> int:
+        """How many iterations a unit has of its own, of those of a tile of this row."""
+        end = Line(*(each.data for each in self.end))
+        return unit_part(end, tile, row * self.tile_units.data + unit, self.units.data)
 
 
 @irdl_op_definition

@@ -51,6 +51,7 @@ from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.lower.build import Build, affine, counted_loop
 from tilewright.lower.cascade import point_maps, slot_product, tensor_product
 from tilewright.lower.cascade.issued_ahead import Ahead, read_issued
+from tilewright.lower.cascade.own_walk import pass_rest, walked_symbol
 from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
@@ -143,23 +144,22 @@ class Consumer:
         self.products = {each.op: each for each in products_of(self.program)}
         summed = shared_sums(self.program) if self.memory is None and self.sums is None else ()
         brought = {load for each in summed for load in slot_product.multiplied(self, each)}
-        self.summed = summed if self.rings.keys() >= brought else ()
-        if self.d.computed:
-            self.summed = tuple(self.products.values())
+        computed = tuple(self.products.values()) if self.d.computed else ()
+        self.summed = computed or (summed if self.rings.keys() >= brought else ())
         start_rooms(self)
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
+        passed: list[tile.LoadOp] = []
         for op in self.program.body.block.ops:
-            match op:
-                case tile.LoopOp():
-                    del walks[0]
-                    later = {load for walk in walks for load in walk}
-                    self.loop(op, later)
-                    self.give_back(later)
-                case tile.StoreOp() if self.place.section.part != "head":
-                    store_result(self, op)
-                case _:
-                    pass
+            if isinstance(op, tile.LoopOp):
+                pass_rest(self, passed)
+                passed = walks.pop(0)
+                later = {load for walk in walks for load in walk}
+                self.loop(op, later)
+                self.give_back(later)
+            elif isinstance(op, tile.StoreOp) and self.place.section.part != "head":
+                store_result(self, op)
         end_rooms(self)
+        pass_rest(self, passed)
 
     def give_back(self, later: Collection[tile.LoadOp]) -> None:
         """Release the slots that stayed for a walk, but for those that later walks need."""
@@ -207,7 +207,7 @@ class Consumer:
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
         types[len(passing) : len(passing) + len(staying)] = retired
-        inner, block, loop = counted_loop(self.build, int(alone), carried, types=types)
+        inner, block, loop = counted_loop(self.build, int(alone), carried, symbol=walked_symbol(self.d), types=types)
 
         def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[State]]:
             """The consumer that goes on with these values of the loop, and the state."""

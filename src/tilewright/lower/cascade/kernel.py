@@ -21,7 +21,7 @@ from tilewright.base.plan import Buffer
 from tilewright.base.size import Size, computed, product, value_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyWaitOp
-from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
+from tilewright.ir.cascade import OWN, REST, WARP_ROWS, CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import Product, cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.group_rows import in_line
@@ -45,6 +45,7 @@ from tilewright.lower.build import (
 from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.handed import Work, declare_work
 from tilewright.lower.cascade.issued_ahead import Ahead, add_issuer_ahead
+from tilewright.lower.cascade.own_walk import open_own_walk
 from tilewright.lower.cascade.place import (
     KnownPlaces,
     Place,
@@ -117,6 +118,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
         WALKED: (walked // d.walked_together, least),
         "tiles": (left if d.handed else -(-left // launched), int(bool(d.handed))),
     }
+    symbols |= {OWN: (walked, 1), REST: (walked - 1, 0)} if d.unit_end is not None else {}
     symbols |= stream_symbols(d.stream, walked, least)
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
@@ -399,6 +401,7 @@ def _add_consumer(
     order = start_issue_order(role, d, unit)
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section, limits_of(d, arrays))
+        open_own_walk(outer, program, d, place, unit)
         if d.consumers_wait:
             outer.add(ac.GridWaitOp.create())
         cursors = dict(zip(led, carried, strict=False))

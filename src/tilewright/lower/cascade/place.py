@@ -216,15 +216,16 @@ def _begin(build: Build, program: tile.ProgramOp, d: CascadeDecisions, row: SSAV
         properties={
             "symbol": StringAttr("K"),
             "most": size_attr(walk_count(program, d)),
-            "begin": _line(walked.begin),
-            "end": _line(walked.end),
+            "begin": line_of(walked.begin),
+            "end": line_of(walked.end),
         },
         result_types=[INDEX],
     )
     return build.value(op)
 
 
-def _line(line: Line) -> ArrayAttr[IntAttr]:
+def line_of(line: Line) -> ArrayAttr[IntAttr]:
+    """A line as operations have it."""
     return int_array([line.scale, line.offset, line.divisor])
 
 

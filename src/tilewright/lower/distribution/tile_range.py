@@ -34,6 +34,18 @@ def lower_range(lowering: Lowering, op: ac.RangeOp) -> IndexPlace:
     return IndexPlace(first)
 
 
+def lower_unit_range(lowering: Lowering, op: ac.UnitRangeOp) -> None:
+    """How many iterations loops over the symbols of a unit run from here on."""
+    text, count = lowering.text, lowering.trips[op.symbol.data]
+    number = text.into("b32", "mad.lo.s32", lowering.index(op.row), op.tile_units.data, lowering.index(op.unit))
+    before = text.into("b32", "sub.s32", _on_line(text, number, op.end), lowering.index(op.first))
+    own = text.into("b32", "min.u32", text.into("b32", "max.s32", before, 1), count)
+    behind = text.into("b32", "mov.u32", op.units.data)
+    own = text.into("b32", "selp.b32", own, 1, text.into("pred", "setp.lt.u32", number, behind))
+    lowering.trips[op.own.data] = own
+    lowering.trips[op.rest.data] = text.into("b32", "sub.u32", count, own)
+
+
 def _on_line(text: Text, row: str, line: ArrayAttr[IntAttr]) -> str:
     scale, offset, divisor = integers(line)
     moved = text.into("b32", "mov.u32", offset % (1 << 32))

@@ -7,6 +7,8 @@ accumulator's numbers as they are, one set of registers serves: the accumulator 
 the map that only repeats its numbers is where these are. Of a sum that is rescaled before it is carried on, only the
 start's moves would go, and others come at the end of the loop.
 
+Behind the loop, a sum to which a last product is added begins where the loop has left it, if nothing else reads it.
+
 Where consumers issue in order, sums are carried in flight, and nothing is to be decided. That no thread reads or writes
 them while a product runs is what the proof of the text asks of every accumulator.
 Checked by: tests/lower/fragment/test_carried_sum.py.
@@ -14,7 +16,7 @@ Checked by: tests/lower/fragment/test_carried_sum.py.
 
 from __future__ import annotations
 
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import AccumulatorStartOp, FragmentIssueOp, FragmentMapOp
@@ -24,8 +26,12 @@ from tilewright.lower.ptx.places import AccumulatorPlace, FragmentPlace
 
 
 def carried_start(lowering: Lowering, op: AccumulatorStartOp) -> AccumulatorPlace | None:
-    """The registers of a loop's argument, where an accumulator begins as it and is carried on as it ends."""
+    """The registers of a loop's argument, where an accumulator begins as it and is carried on as it ends; or those of
+    what a loop before it has left for it alone."""
     value = op.fragment
+    if isinstance(value, OpResult) and isinstance(value.op, ac.LoopOp):
+        left, alone = lowering.place(value), value.op.parent is op.parent and used_once(value)
+        return AccumulatorPlace(left.blocks, left.columns) if alone and isinstance(left, FragmentPlace) else None
     if not isinstance(value, BlockArgument) or not isinstance(value.block.parent_op(), ac.LoopOp):
         return None
     place = lowering.place(value)

@@ -53,7 +53,7 @@ from tilewright.lower.distribution.split_reduction import lower_cluster_reduce, 
 from tilewright.lower.distribution.stream_partials import lower_partial_add, lower_partial_store
 from tilewright.lower.distribution.stream_parts import close_parts, open_parts
 from tilewright.lower.distribution.team_sum import lower_team_after, lower_team_sum
-from tilewright.lower.distribution.tile_range import lower_range
+from tilewright.lower.distribution.tile_range import lower_range, lower_unit_range
 from tilewright.lower.distribution.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 from tilewright.lower.fragment.group_rows import lower_rows_store
 from tilewright.lower.fragment.promotion import lower_promotion
@@ -612,6 +612,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.IndexDivideOp: _placed(lower_index_divide),
     ac.IndexLoadOp: _placed(lower_index_load),
     ac.RangeOp: _placed(lower_range),
+    ac.UnitRangeOp: lower_unit_range,
     ac.GlobalPartOp: _placed(lower_part),
     ac.CursorStartOp: _placed(_lower_cursor_start),
     ac.AdvanceOp: _placed(lower_advance),

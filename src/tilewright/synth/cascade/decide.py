@@ -103,12 +103,13 @@ from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.unmapped_slots import with_room
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
 from tilewright.synth.cascade.walk_iteration import adds_late, order_pays, skips_ones
-from tilewright.synth.cascade.walk_range import walk_range
+from tilewright.synth.cascade.walk_range import unit_end, walk_range
 from tilewright.synth.cascade.walk_time import (
     consumers_percent,
     ctas_together,
     iteration_cost,
     walk_cost,
+    walked_lengths,
     walked_share,
 )
 from tilewright.synth.cascade.walked_store import walked_stores
@@ -440,33 +441,10 @@ def _decided(
         words += (f"{who} issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
     words += placement.words(axes.streamed) + factor_words(slots, placement.factor_columns)
     words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
-    walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
-    bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, bool(choice.issued), target) + room
-    with_answers = -(-bytes_of_cta // SPAN_BYTES) * SPAN_BYTES + ANSWERS_BYTES
+    walked = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed)
     if walked and (choice.pair or choice.resident > 1):
         return "parts of an axis that several CTAs walk together"
-    if walked:
-        longest = counted(walked[0].longest, "tile")
-        words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
-        most = _tiles_along(program, axes.streamed, choice.streamed)
-        place_bytes = _place_bytes(program, axes, slots)
-        able = target.supports("cluster_launch_control") and with_answers <= target.limit("cta.shared_bytes_max")
-        handed = wanted.handed if able else False
-        inner = math.prod(program.extents[axis] for axis in _behind_run_time(program, axes.batch))
-        order = order_of_walks(
-            walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target,
-            False if program.run_time else handed, of=inner if program.run_time else 0,
-        )  # fmt: skip
-        if order.together:
-            words += (f"tiles of {counted(order.together, 'place')} together, the longest first",)
-        if order.handed:
-            words += ("each CTA asks the hardware for its next tile",)
-    words = (
-        f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
-        f"{tiles} tiles on {order.ctas} CTAs{', two on a multiprocessor' if choice.resident > 1 else ''}",
-        *words,
-    )
-    bytes_of_cta = with_answers if order.handed else bytes_of_cta
+    bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, bool(choice.issued), target) + room
     plan = IssuePlan((), (), ()) if allocated else plan
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
@@ -476,7 +454,7 @@ def _decided(
     found = CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         SLICE_SPANS * elements_of_span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
-        order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
+        ctas, bytes_of_cta, (), walked, 0, axes.further,
         tuple(whole_columns(program, axis, target) for axis in axes.further), allocated, placement.places,
         in_vectors, shared,
         stores=leaving.stores, store_plans=leaving.plans, staging_slots=leaving.slots,
@@ -486,7 +464,7 @@ def _decided(
         bounded_once=bounded_once(program, axes) if may_end_within(program, axes.streamed, choice.streamed) else (),
         pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1), asserts=int(wanted.asserts and allocated > 0),
         issued=choice.issued, issued_columns=placement.slot_columns, factor_columns=placement.factor_columns,
-        handed=int(order.handed), numbers_apart=numbers,
+        numbers_apart=numbers,
     )  # fmt: skip
     passing = [each for each in slots if each.read_once]
     enough = max(_SLOTS[-1], streaming_slots(program, found, target))
@@ -494,9 +472,36 @@ def _decided(
         return _decided(program, axes, brought, choice, in_vectors, shared, target, wanted, enough)
     late, skipping = adds_late(found, target, wanted), skips_ones(program, axes, found, target, wanted)
     found = replace(found, late_sums=int(late), skips_ones=int(skipping))
-    if not (found.ordered and found.late) or wanted.ordered or order_pays(program, axes, found, target):
-        return found
-    return replace(found, ordered=0)
+    if found.ordered and found.late and not wanted.ordered and not order_pays(program, axes, found, target):
+        found = replace(found, ordered=0)
+    order = TakenOrder(0, ctas)
+    if walked:
+        ends = () if found.ordered or allocated or program.run_time else unit_end(program, axes, found)
+        found = replace(found, walked=(replace(walked[0], unit_end=ends),))
+        with_answers = -(-bytes_of_cta // SPAN_BYTES) * SPAN_BYTES + ANSWERS_BYTES
+        able = target.supports("cluster_launch_control") and with_answers <= target.limit("cta.shared_bytes_max")
+        lengths, place_bytes = walked_lengths(program, found), _place_bytes(program, axes, slots)
+        handed = wanted.handed if able and not program.run_time else False
+        inner = math.prod(program.extents[axis] for axis in _behind_run_time(program, axes.batch))
+        order = order_of_walks(
+            lengths, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target, handed,
+            of=inner if program.run_time else 0,
+        )  # fmt: skip
+        longest = counted(walked[0].longest, "tile")
+        words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
+        words += ("each consumer as far as its own rows need",) if ends else ()
+        words += (f"tiles of {counted(order.together, 'place')} together, the longest first",) if order.together else ()
+        words += ("each CTA asks the hardware for its next tile",) if order.handed else ()
+        bytes_of_cta = with_answers if order.handed else bytes_of_cta
+    words = (
+        f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
+        f"{tiles} tiles on {order.ctas} CTAs{', two on a multiprocessor' if choice.resident > 1 else ''}",
+        *words,
+    )
+    return replace(
+        found, ctas=order.ctas, together=order.together, handed=int(order.handed), smem_bytes=bytes_of_cta,
+        reasons=words,
+    )  # fmt: skip
 
 
 def _passes_slices_again(program: tile.ProgramOp, slots: Sequence[SlotDecision]) -> bool:

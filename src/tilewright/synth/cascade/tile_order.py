@@ -10,7 +10,10 @@ are counted, too, and taken where they save more than they may cost besides. Whe
 CTA takes the next one as it is done, and none waits long for the last. Of all these the one with the least longest
 share is taken, of equal ones the simplest.
 
-A tile counts for an iteration more than it has: its first product, its last one and its results stand alone.
+Where consumers of a tile end their walks by themselves, the one with the most iterations in all counts, since none goes
+far ahead of the others. A tile counts for an iteration more than it has: its first product, its last one and its
+results stand alone.
+
 Not handled: groups of more places than `_MOST_TOGETHER`. Checked by: tests/synth/cascade/test_tile_order.py.
 """
 
@@ -18,13 +21,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.ir.cascade import WalkRange, walked_part
 from tilewright.ir.tile.order import place_in_order
 from tilewright.targets import Target
 
@@ -51,8 +53,7 @@ class TakenOrder:
 
 
 def order_of_walks(
-    walked: WalkRange,
-    most: int,
+    lengths: Sequence[Sequence[int]],
     tiles: tuple[int, int],
     group: int,
     places: int,
@@ -65,13 +66,13 @@ def order_of_walks(
     """In which order, and by how many of `ctas` CTAs, tiles are taken. handed: whether they may be handed out, and must
     be; None where that is to be found out; of: a number that places taken together divide, where there is one.
 
-    most: tiles of the streamed axis. tiles: of a place, along rows and columns, in bands of `group`. place_bytes: what
-    is brought for one place along the streamed axis."""
-    lengths = [walked_part(walked.begin, walked.end, most, row)[1] for row in range(tiles[0])]
-    if min(lengths) == max(lengths):
+    lengths: of each tile of rows, of each consumer that ends by itself. tiles: of a place, along rows and columns, in
+    bands of `group`. place_bytes: what is brought for one place along the streamed axis."""
+    if len({tuple(each) for each in lengths}) == 1:
         return TakenOrder(0, ctas)
     count = math.prod(tiles)
-    of_place = np.array([_OF_TILE + lengths[place_in_order(number, *tiles, group)[0]] for number in range(count)])
+    numbered = [place_in_order(number, *tiles, group)[0] for number in range(count)]
+    of_place = _OF_TILE + np.array([lengths[row] for row in numbered]).T
     room = max(1, target.limit("device.l2_bytes") // _SHARE_OF_CACHE // max(1, place_bytes))
     groups = [each for each in range(min(places, room, _MOST_TOGETHER) + 1) if not (each and of % each)]
     fewest = ctas - ctas // _SHARE_LEFT_IDLE
@@ -83,7 +84,7 @@ def order_of_walks(
         return min(zip(shares, choices, strict=True), key=lambda each: each[0])
 
     share, order = best([ctas])
-    mean = int(of_place.sum()) * places // ctas
+    mean = int(of_place.sum(axis=1).max()) * places // ctas
     if handed is not True and _WORTH_SAVING * (share - mean) <= share:
         return order
     fewer, other = best(range(ctas, fewest - 1, -1))
@@ -98,24 +99,30 @@ def order_of_walks(
 def _as_they_come(lengths: NDArray[np.int64], ctas: int) -> int:
     """The iterations of the CTA with the most, where each takes the next tile as it is done with one."""
     busy = [0] * ctas
-    for length in lengths:
+    for length in lengths.max(axis=0):
         heapq.heapreplace(busy, busy[0] + int(length))
     return max(busy)
 
 
 def _in_order(of_place: NDArray[np.int64], places: int, together: int) -> NDArray[np.int64]:
-    """The lengths of all places' tiles in the order in which they are numbered (`ir.tile.order.matrix_of`)."""
+    """The lengths of all places' tiles, by consumer, in the order in which they are numbered
+    (`ir.tile.order.matrix_of`)."""
     if not together:
         return np.tile(of_place, places)
     whole, rest = divmod(places, together)
-    back = of_place[::-1]
-    return np.concatenate([np.tile(np.repeat(back, together), whole), np.repeat(back, rest)])
+    back = of_place[:, ::-1]
+    groups = np.tile(np.repeat(back, together, axis=1), whole)
+    return np.concatenate([groups, np.repeat(back, rest, axis=1)], axis=1)
 
 
 def _longest(lengths: NDArray[np.int64], order: TakenOrder) -> int:
-    """The iterations of the CTA with the most (`ir.tile.order.taken`). lengths: of the tiles by their numbers."""
-    rounds = np.zeros((-(-len(lengths) // order.ctas), order.ctas), np.int64)
-    rounds.flat[: len(lengths)] = lengths
+    """The iterations of the consumer with the most, in any CTA (`ir.tile.order.taken`). lengths: of the tiles by their
+    numbers, by consumer."""
+    units, tiles = lengths.shape
+    count = -(-tiles // order.ctas)
+    rounds = np.zeros((units, count * order.ctas), np.int64)
+    rounds[:, :tiles] = lengths
+    rounds = rounds.reshape(units, count, order.ctas)
     if order.together:
-        rounds[1::2] = rounds[1::2, ::-1]
-    return int(rounds.sum(axis=0).max())
+        rounds[:, 1::2] = rounds[:, 1::2, ::-1]
+    return int(rounds.sum(axis=1).max())

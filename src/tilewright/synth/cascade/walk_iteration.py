@@ -61,7 +61,7 @@ def skips_ones(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, 
     if wanted.skips_ones is not None or not sums or target.supports("tensor_memory"):
         return bool(wanted.skips_ones and sums)
     registers = sum(d.columns_along(axes.column_of(axes.kept(value))) // _COLUMNS_OF_REGISTER for value in sums)
-    lengths = walked_lengths(program, d)
+    lengths = [length for each in walked_lengths(program, d) for length in each]
     unchanged = sum((n / (n + 1)) ** _ROWS_ASKED for length in lengths for n in range(1, length))
     return registers * unchanged >= target.limit("pipeline.skipped_products_least") * sum(lengths)
 

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.ir.cascade import Line, WalkRange
+from tilewright.ir.cascade import CascadeDecisions, Line, WalkRange, unit_part, walked_part
 from tilewright.ir.cascade_facts import CascadeAxes
 from tilewright.ir.tile import operations as tile
 from tilewright.synth.cascade.masked_tiles import empty_tiles
@@ -47,6 +47,30 @@ def fitted_range(left: NDArray[np.bool_], rows: int, columns: int) -> tuple[Walk
                 raise AssertionError("a range that leaves out what is to be walked")
             if lengths.sum() < best[0]:
                 best = int(lengths.sum()), (WalkRange(begin, end, int(lengths.max())),)
+    return best[1]
+
+
+def unit_end(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions) -> tuple[Line, ...]:
+    """The line before which a consumer's walk ends, in the number of its rows, where its tile's walk has ends; none
+    where no consumer ends before its tile."""
+    empty = empty_tiles(program, axes, d.unit_rows, d.tile_streamed)
+    return () if empty is None else fitted_end(~empty, d.walked[0], d.tile_units, d.unit_rows, d.tile_streamed)
+
+
+def fitted_end(left: NDArray[np.bool_], walked: WalkRange, units: int, rows: int, columns: int) -> tuple[Line, ...]:
+    """The line by which consumers walk least, each all that is left of its rows. left: by consumer's rows and tile of
+    columns; units: consumers of a tile."""
+    count, most = left.shape
+    behind = np.where(left.any(axis=1), most - np.argmax(left[:, ::-1], axis=1), 0)
+    parts = [walked_part(walked.begin, walked.end, most, unit // units) for unit in range(-(-count // units) * units)]
+    best: tuple[int, tuple[Line, ...]] = (sum(length for _, length in parts), ())
+    for slope in _slopes(behind, rows, columns):
+        line = _line(slope, behind, most, 1)
+        if _fits(line, len(parts)):
+            own = [unit_part(line, part, unit, count) for unit, part in enumerate(parts)]
+            if any(first + length < end for (first, _), length, end in zip(parts, own, behind, strict=False)):
+                raise AssertionError("an end that leaves out what is to be walked")
+            best = min(best, (sum(own), (line,)), key=lambda each: each[0])
     return best[1]
 
 

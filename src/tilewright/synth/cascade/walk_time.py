@@ -5,7 +5,7 @@ Checked by: tests/synth/cascade/test_decide.py.
 
 from __future__ import annotations
 
-from tilewright.ir.cascade import CascadeDecisions, walked_part
+from tilewright.ir.cascade import CascadeDecisions, unit_part, walked_part
 from tilewright.ir.tile import operations as tile
 from tilewright.targets import Target
 
@@ -17,7 +17,8 @@ cycle, for N / 2 cycles."""
 def walk_cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> int:
     """Of the walks of all tiles of rows, in the time of one element: what an iteration takes besides its elements
     counts, and what tiles have too much."""
-    return sum(walked_lengths(program, d)) * iteration_cost(d, target)
+    lengths = walked_lengths(program, d)
+    return round(sum(sum(each) / len(each) for each in lengths) * iteration_cost(d, target))
 
 
 def iteration_cost(d: CascadeDecisions, target: Target) -> int:
@@ -49,15 +50,19 @@ def consumers_percent(d: CascadeDecisions, target: Target) -> int:
 
 def walked_share(program: tile.ProgramOp, d: CascadeDecisions) -> float:
     """Which part of all tiles of the streamed axis is walked."""
-    found = walked_lengths(program, d)
+    found = [length for each in walked_lengths(program, d) for length in each]
     return sum(found) / (len(found) * _tiles_along(program, d, d.streamed))
 
 
-def walked_lengths(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
-    """How many tiles of the streamed axis each tile of rows walks."""
+def walked_lengths(program: tile.ProgramOp, d: CascadeDecisions) -> list[list[int]]:
+    """How many tiles of the streamed axis each tile of rows walks, of each consumer that ends by itself."""
     rows, most = (_tiles_along(program, d, axis) for axis in (d.row, d.streamed))
     parts = [walked_part(each.begin, each.end, most, row) for each in d.walked for row in range(rows)]
-    return [length for _, length in parts] or [most] * rows
+    if d.unit_end is None:
+        return [[length] for _, length in parts or [(0, most)] * rows]
+    units, end = -(-program.extents[d.row] // d.unit_rows), d.unit_end
+    numbers = [range(row * d.tile_units, (row + 1) * d.tile_units) for row in range(rows)]
+    return [[unit_part(end, part, unit, units) for unit in own] for part, own in zip(parts, numbers, strict=True)]
 
 
 def _tiles_along(program: tile.ProgramOp, d: CascadeDecisions, axis: str) -> int:

@@ -270,8 +270,12 @@ class _Deriver:
         under = [self.final(factor) for part in parts for factor in part.under]
         aims = [correction.aim for correction in corrections]
         value = state.final
+        # An aim is 1 or inf, so that it may as well meet another factor first, which has fewer elements than the sum.
         if under and aims:
             under[-1] = self._times(Function.DIV, under[-1], aims, node)
+            aims = []
+        elif over and aims:
+            over[-1] = self._times(Function.MUL, over[-1], aims, node)
             aims = []
         for factor in (*over, *aims):
             value = graph.binary(Function.MUL, value, self._spread(factor, node), place)

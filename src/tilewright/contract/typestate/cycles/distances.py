@@ -22,6 +22,7 @@ from tilewright.contract.typestate.cycles.patterns import ALL, Patterns
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel
 from tilewright.contract.typestate.summary import WAIT, Counter, LoopEvents, RingEvent, RoleSummary
+from tilewright.ir.ac import operations as ac
 
 Node = tuple[int, str, str, int]
 """A role's number, a ring and a side on which the role waits; of a ring that is used a fixed number of times, which of
@@ -82,9 +83,13 @@ class Distances:
         """Ways to take positions apart: not at all, by a loop in common, by a nest of two; by several loops one after
         the other (`Level.following`)."""
         yield ()
+        apart = {name for op in self.kernel.operations.of(ac.UnitRangeOp) for name in (op.own.data, op.rest.data)}
         outer = dict.fromkeys(
             loop.counters[0].symbol for role in self.roles for loop in role.loops if len(loop.counters) == 1
         )
+        if apart & outer.keys():
+            # Units number the iterations of loops differently, so that no loop is one of all.
+            return
         for symbol in outer:
             level = self._level((symbol,), ())
             if level is None:

@@ -49,6 +49,7 @@ from tilewright.contract.typestate.cycles.symbolic_cycles import SymbolicArc, al
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel
 from tilewright.contract.typestate.summary import WAIT, RingEvent, RoleSummary, waited_also
+from tilewright.ir.ac import operations as ac
 
 _MOST_SINGLE = 32
 """Uses of a ring that are looked at one by one, at most."""
@@ -76,7 +77,9 @@ def circle_of_waits(kernel: Kernel, roles: Sequence[RoleSummary], patterns: Patt
         if not cycle:
             return ()
         first, shown = first or cycle, shown or arcs
-        tried.append(held)
+        if not kernel.operations.of(ac.UnitRangeOp):
+            # Else arcs of two units depend on a symbol that is each one's own, and do not add up.
+            tried.append(held)
     for held in tried:
         symbolic = {
             SymbolicArc(nodes[wait.before], nodes[wait.after], tokens.least[:-1], rest, tokens.minima)
