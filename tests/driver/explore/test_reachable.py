@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 from tests.driver.symbolic_instructions import Expressions, expressions
@@ -148,7 +150,14 @@ def test_launches_in_which_sums_fit(step: int, found: type) -> None:
     assert isinstance(reach(of.table, dimensions(of), goal, (before,), (FAILS,), fits=True), found)
 
 
-@pytest.mark.parametrize("row", ["add", "sub", "shl"])
+_EXACT = {"add": operator.add, "sub": operator.sub, "shl": operator.lshift}
+
+
+def _signed(value: int) -> int:
+    return value - (value >> 31 << 32)
+
+
+@pytest.mark.parametrize("row", _EXACT)
 @pytest.mark.parametrize("t", ["s32", "u32"])
 def test_what_fits_is_the_exact_result(row: str, t: str) -> None:
     """The solver's word on each of many operands, beside whole numbers."""
@@ -163,13 +172,8 @@ def test_what_fits_is_the_exact_result(row: str, t: str) -> None:
             fits = not isinstance(
                 reach(of.table, given, condition(of, "%p1", False), (), (FAILS,), fits=True), Impossible
             )
-            sides = (
-                (one - (one >> 31 << 32), other - (other >> 31 << 32))
-                if row != "shl"
-                else (one - (one >> 31 << 32), other)
-            )
-            exact = {"add": sum, "sub": lambda of: of[0] - of[1], "shl": lambda of: of[0] << of[1]}[row]
-            expected = -(1 << 31) <= exact(sides) < 1 << 31
+            signed = _signed(one), other if row == "shl" else _signed(other)
+            expected = -(1 << 31) <= _EXACT[row](*signed) < 1 << 31
             if t == "u32" or row == "shl":
-                expected = expected or 0 <= exact((one, other)) < 1 << 32
+                expected = expected or 0 <= _EXACT[row](one, other) < 1 << 32
             assert fits == expected, (one, other)
