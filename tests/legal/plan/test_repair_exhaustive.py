@@ -141,7 +141,8 @@ def least_padding(view: StridedView, tile: tuple[int, ...], inner: int) -> int |
                 strides[at] = reach
                 reach *= view.extents[at]
             copy = StridedView(view.extents, tuple(strides), 0, view.element_bytes)
-            padding = copy.end_byte - view.elements * view.element_bytes
+            end = sum((extent - 1) * stride for extent, stride in zip(view.extents, strides, strict=True))
+            padding = end + view.element_bytes - view.elements * view.element_bytes
             if (best is None or padding < best) and copied_rows_begin_at_units(copy, tile, (inner, *order)):
                 best = padding
     return best
