@@ -262,18 +262,21 @@ def _found(
                 continue
         asked = (*constraints, *goal, *against, *terms.sides)
         variables = _others_as_first(terms, dimensions, (*constraints, *goal, *barring, *terms.sides))
-        match ask(Question(tuple(variables), asked), _RESOURCES):
-            case Contradiction():
-                return Impossible()
-            case Witness(values):
-                smaller = _smaller(terms, variables, asked, values)
-                for each in (values,) if smaller is values else (smaller, values):
-                    found = {given: each.get(index, 0) for index, given in enumerate(terms.inputs)}
-                    for launch in (_without_nulls(found), found):
-                        if _holds(table, dimensions, launch, near, holds):
-                            return Reached(launch)
-            case Unanswered(missing):
-                return Undecided(missing)
+        # What is anything where a divisor is 0 may lead to a launch that does otherwise: then it is asked without.
+        for wanted in (asked, (*asked, *terms.exact)) if terms.exact else (asked,):
+            match ask(Question(tuple(variables), wanted), _RESOURCES):
+                case Contradiction():
+                    if wanted is asked:
+                        return Impossible()
+                case Witness(values):
+                    smaller = _smaller(terms, variables, wanted, values)
+                    for each in (values,) if smaller is values else (smaller, values):
+                        found = {given: each.get(index, 0) for index, given in enumerate(terms.inputs)}
+                        for launch in (_without_nulls(found), found):
+                            if _holds(table, dimensions, launch, near, holds):
+                                return Reached(launch)
+                case Unanswered(missing):
+                    return Undecided(missing)
         if len(near) <= _NEAR:
             break
     return Undecided()

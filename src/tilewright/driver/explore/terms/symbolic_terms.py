@@ -68,6 +68,8 @@ class Terms:
         self._known: dict[int, Term | None] = {}
         # Of divisions by constants: what holds of quotients and remainders, and the quotients.
         self.sides: list[Term] = []
+        # That divisions by terms are none of those that may be anything.
+        self.exact: list[Term] = []
         self._quotients: dict[tuple[int, int, bool], Term] = {}
         self._multiples: dict[tuple[int, int, bool], tuple[Term, Term]] = {}
         self._ordered = Ordered()
@@ -309,6 +311,7 @@ class Terms:
         if fresh:
             whole = bits.Applied("and", (_compare("ult", left, divisor), _compare("ule", quotient, dividend)), 1)
             self.sides.append(self._ordered.of(bits.Applied("or", (anything, whole), 1)))
+            self.exact.append(self._ordered.of(bits.Applied("not", (anything,), 1)))
         if instruction.row == "div":
             return quotient
         if ("rem", *key) not in self._stands:
