@@ -1,5 +1,5 @@
-"""How two consumers take tiles in turn: the loop over every second tile, the barriers of turns, cursors that pass over
-the other's slots.
+"""How two consumers alternate whole tiles: the loop over every second tile, the barriers of turns, cursors that pass
+over the other's slots.
 
 While one warpgroup's accumulators leave, the other's product runs, on slots of the same ring. A unit may wait for a
 slot only when every earlier phase of that slot has ended, or the parity that it waits for could be one of two phases

@@ -48,7 +48,7 @@ class StreamCosts:
 
 @cache
 def costs_of(target: Target, *, turns: bool) -> StreamCosts:
-    """turns: whether consumers take tiles in turn, some of the exchange beside the other one's product."""
+    """turns: whether consumers alternate whole tiles, some of the exchange beside the other one's product."""
     kind = "in_turn" if turns else "shared"
     handed, head, taken, worth = (
         target.limit(f"stream_k.{name}_cycles_{kind}") for name in ("handed", "head", "taken", "worth")

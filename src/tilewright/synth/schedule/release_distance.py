@@ -22,8 +22,8 @@ FIXED = 1
 
 
 def possible_distances(stages: int, slices: int, *, turns: bool, plain: bool) -> tuple[int, ...]:
-    """Distances with which a pipeline goes on, the least first. slices: of a tile; turns: consumers take tiles in turn,
-    and pass a turn on once a product of the tile is done; plain: nothing but products happens in the loop."""
+    """Distances with which a pipeline goes on, the least first. slices: of a tile; turns: consumers alternate whole
+    tiles, and pass a turn on once a product of the tile is done; plain: nothing but products happens in the loop."""
     if not plain:
         return (FIXED,)
     most = min(MOST, stages - 1, slices - 1 if turns else slices)
