@@ -81,4 +81,4 @@ def test_a_batch_whose_rows_are_copied(columns, target):
     value = product / (1 + np.exp(-product)) + e.astype(np.float64)[:, None]
     wanted = value / np.sqrt((value * value).mean(-1, keepdims=True) + 1e-6)
     found = run_on_machine(made.bundle(), (x, w, e)).astype(np.float64)
-    np.testing.assert_allclose(found, wanted, rtol=2**-7, atol=2**-7)
+    np.testing.assert_allclose(found, wanted, rtol=2**-8, atol=2**-9)

@@ -19,11 +19,16 @@ TARGETS = ("sm_90a", "sm_100a")
 BF16 = DTYPES[Element.BF16]
 
 
+def placed(order, **indices):
+    """The indices of axes, in an order of these."""
+    return tuple(indices[axis] for axis in order)
+
+
 def elements(order):
     @tw.kernel
     def kernel(x: tw.Tensor["A", "B", "C"], y: tw.Tensor[tuple(order)]):
         a, b, c = tw.axes("A B C")
-        y[tuple({"A": a, "B": b, "C": c}[axis] for axis in order)] = x[a, b, c] * 2.0
+        y[placed(order, A=a, B=b, C=c)] = x[a, b, c] * 2.0
 
     return kernel
 
@@ -32,7 +37,7 @@ def folds(order):
     @tw.kernel
     def kernel(x: tw.Tensor["A", "B", "C"], y: tw.Tensor[tuple(order)]):
         a, b, c = tw.axes("A B C")
-        y[tuple({"A": a, "B": b, "C": c}[axis] for axis in order)] = tw.softmax(x[a, b, c], over=c)
+        y[placed(order, A=a, B=b, C=c)] = tw.softmax(x[a, b, c], over=c)
 
     return kernel
 
@@ -41,7 +46,7 @@ def products(order):
     @tw.kernel
     def kernel(x: tw.Tensor["A", "B", "K"], w: tw.Tensor["A", "C", "K"], y: tw.Tensor[tuple(order)]):
         a, b, c, k = tw.axes("A B C K")
-        y[tuple({"A": a, "B": b, "C": c}[axis] for axis in order)] = tw.relu(tw.dot(x[a, b, k], w[a, c, k], over=k))
+        y[placed(order, A=a, B=b, C=c)] = tw.relu(tw.dot(x[a, b, k], w[a, c, k], over=k))
 
     return kernel
 
@@ -57,9 +62,7 @@ def attention(order):
     ):
         n, b, a, t, e, c = tw.axes("N B A T E C")
         s = tw.where(t <= b + 40, tw.dot(q[n, b, a, e], k[n, t, a, e], over=e) * 0.2, -math.inf)
-        y[(n, *({"A": a, "B": b, "C": c}[axis] for axis in order))] = tw.dot(
-            tw.softmax(s, over=t).to(tw.bf16), v[n, t, a, c], over=t
-        )
+        y[(n, *placed(order, A=a, B=b, C=c))] = tw.dot(tw.softmax(s, over=t).to(tw.bf16), v[n, t, a, c], over=t)
         lse[n, a, b] = tw.logsumexp(s, over=t)
 
     return kernel
@@ -87,5 +90,6 @@ def test_values_of_each_order(program, order, target):
     found = run_on_machine(compile_kernel(kernel, dims=sizes, target=target).bundle(), tuple(arrays.values()))
     for got, (name, want) in zip(found if isinstance(found, tuple) else (found,), wanted.items(), strict=True):
         assert got.shape == want.shape, name
-        most = 2e-2 * np.abs(want).max()
-        np.testing.assert_allclose(got.astype(np.float64), want, rtol=2e-2, atol=most, err_msg=name)
+        # A result is rounded once; the weights of attention, too, before they are multiplied.
+        most = 2**-8 * np.abs(want).max()
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=2**-8, atol=most, err_msg=name)

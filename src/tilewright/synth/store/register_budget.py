@@ -9,8 +9,6 @@ from __future__ import annotations
 from tilewright.base.error import TilewrightError
 from tilewright.targets import Target
 
-_STEP = 8
-"""Registers of a thread are allocated by as many (CUDA Occupancy Calculator: 256 of a warp)."""
 _PRODUCER_REGISTERS = 40
 """Enough for addresses and loop counters: the producer computes nothing else."""
 _MOST_LAUNCH_REGISTERS = 168
@@ -39,11 +37,12 @@ def registers_of_resident(threads: int, resident: int, target: Target) -> int:
 
     Raises TilewrightError where so many have none.
     """
+    step = target.limit("multiprocessor.register_allocation_unit") // target.limit("warp.threads")
     share = target.limit("multiprocessor.registers") // (threads * resident) if resident > 0 else 0
-    most = min(target.limit("thread.registers_max"), share // _STEP * _STEP)
-    if most < _STEP:
+    most = min(target.limit("thread.registers_max"), share // step * step)
+    if most < step:
         raise TilewrightError(
             f"{resident} CTAs of {threads} threads on a multiprocessor",
-            remedy=f"ask for 1 to {target.limit('multiprocessor.registers') // (threads * _STEP)}",
+            remedy=f"ask for 1 to {target.limit('multiprocessor.registers') // (threads * step)}",
         )
     return most
