@@ -69,3 +69,22 @@ def test_what_fails_in_lanes_that_come_in_other_launches_is_no_proof(act: str) -
     body = f"{RARE} setp.eq.u32 %p5, %r3, 20; and.pred %p4, %p3, %p5; {come} {act} bra DONE; setp.ne.u32 %p1, %r1, %r1;"
     verdict = judged(hanging(body).replace("bar[16]", "bar[64]")).verdict
     assert not isinstance(verdict, Proven), verdict
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("below", ["lt", "ge"])
+@pytest.mark.parametrize(("odd", "even"), [("@!%p6", "@%p6"), ("@%p6", "@!%p6")])
+def test_what_fails_where_two_ways_meet_is_no_proof(act: str, below: str, odd: str, even: str) -> None:
+    """Both ways need the same two decisions, with other outcomes."""
+    body = f"""{RARE} setp.{below}.u32 %p2, %r1, 4; and.b32 %r9, %r1, 1; setp.eq.u32 %p6, %r9, 0;
+    @%p2 bra OTHER;
+    {odd} bra DONE;
+    bra MEET;
+OTHER:
+    {even} bra DONE;
+MEET:
+    {ACTS[act]}
+    bra DONE;
+    setp.ne.u32 %p1, %r1, %r1;"""
+    verdict = judged(hanging(body).replace("bar[16]", "bar[64]")).verdict
+    assert not isinstance(verdict, Proven), verdict
