@@ -297,7 +297,9 @@ def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
     text.emit("bra", end, guard=above)
     if role.registers.data:
         _lower_register_budget(lowering, role.registers.data)
+    of_group = lowering.is_first_thread
     if unit == "thread1":
+        lowering.is_first_thread = _elected_thread(lowering)
         text.emit("bra", end, guard=f"!{lowering.is_first_thread}")
     lowering.leads = is_set(role.leader)
     if lowering.leads:
@@ -309,6 +311,16 @@ def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
     enter_role(lowering, role)
     _lower_block(lowering, role.body.block)
     text.place(end)
+    lowering.is_first_thread = of_group
+
+
+def _elected_thread(lowering: Lowering) -> str:
+    """The predicate of one thread of a warpgroup, of its first warp. Elected, so that the assembler knows it to be one:
+    behind a comparison of thread numbers it makes a loop over lanes of every copy that a thread starts."""
+    text, elected = lowering.text, lowering.text.register("pred")
+    text.emit("elect.sync", f"_|{elected}", "0xffffffff")
+    first_warp = text.into("pred", "setp.lt.u32", lowering.warpgroup_thread, 32)
+    return text.into("pred", "and.pred", elected, first_warp)
 
 
 def _lower_register_budget(lowering: Lowering, registers: int) -> None:
