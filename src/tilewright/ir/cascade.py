@@ -57,8 +57,8 @@ class SlotDecision:
     array is contiguous, and of the rows that a box has. inner_elements: of a slot, whole spans of the swizzle; rows: of
     a slot. slots: of its ring. resident: 1 if it is filled once for each tile of rows, and kept while the streamed axis
     is walked. sliced: the axis of which a slot has a slice alone, "" where it has all that its product needs. dims,
-    strides_bytes, box: of the tensor map, the batch's dimensions last; batch: what these are read at, axes or blocks of
-    axes, "" where a table says. joined: 1 if it is filled, waited for and released together with the load before it,
+    strides_bytes, box: of the tensor map, the batch's dimensions last; batch: what these are read at, axes, blocks of
+    axes or places in blocks (`T%64`), "" where a table says. joined: 1 if it is filled, waited for and released together with the load before it,
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
     peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them. displaced:
