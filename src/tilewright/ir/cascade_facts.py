@@ -26,7 +26,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import every, grouping, index_offset, loads, loops
-from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
+from tilewright.ir.tile.gather import Dimension, Direct, Table, Where, read_dimensions
 from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import TensorType, axes_text, read_type, value_type

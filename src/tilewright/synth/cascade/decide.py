@@ -70,6 +70,7 @@ from tilewright.synth.cascade.own_bytes import brings_its_own
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
 from tilewright.synth.cascade.pairs import obstacle, pair_columns, refuse_other_clusters
 from tilewright.synth.cascade.past_end import bounded_once
+from tilewright.synth.cascade.prefetched_tiles import prefetched_tiles
 from tilewright.synth.cascade.register_sum import sum_in_registers
 from tilewright.synth.cascade.remade import (
     inner_axis,
@@ -498,10 +499,11 @@ def _decided(
         f"{tiles} tiles on {order.ctas} CTAs{', two on a multiprocessor' if choice.resident > 1 else ''}",
         *words,
     )
-    return replace(
+    found = replace(
         found, ctas=order.ctas, together=order.together, handed=int(order.handed), smem_bytes=bytes_of_cta,
         reasons=words,
     )  # fmt: skip
+    return replace(found, prefetch_tiles=prefetched_tiles(program, found))
 
 
 def _passes_slices_again(program: tile.ProgramOp, slots: Sequence[SlotDecision]) -> bool:

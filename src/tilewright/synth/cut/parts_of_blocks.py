@@ -1,8 +1,8 @@
 """How do arrays that are gathered by blocks of an axis read where a part of the axis is shorter than a block?
 
-Theory: of blocks of S elements and parts of T, where T divides S, part p lies in block p // (S / T), and there it is the
-part p % (S / T). So an array over blocks is one over blocks of the parts' axis; and a dimension of places in a block is
-two: which part of its block, and the place in the part. Both lie in memory as they did.
+Theory: of blocks of S elements and parts of T, where T divides S, part p lies in block p // (S / T), and there it is
+the part p % (S / T). So an array over blocks is one over blocks of the parts' axis; and a dimension of places in a
+block is two: which part of its block, and the place in the part. Both lie in memory as they did.
 
 Not handled: parts that cross an end of a block without being whole blocks. Checked by:
 tests/synth/cut/test_gathered.py, and each split by `certificate`.

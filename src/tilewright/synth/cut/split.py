@@ -291,8 +291,9 @@ def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int
 def _seen_in_blocks(
     program: tile.ProgramOp, over: FurtherAxis, axis: str, step: int, taken: Sequence[str]
 ) -> dict[int, TensorType]:
-    """By parameter, arrays of which blocks of the axis are longer than a part, as the parts see them; their gathers read
-    them as `over` then says. taken: names of axes. Raises RuleViolation where gathers differ, or axes are too many."""
+    """By parameter, arrays of which blocks of the axis are longer than a part, as the parts see them; their gathers
+    read them as `over` then says. taken: names of axes. Raises RuleViolation where gathers differ, or axes are too
+    many."""
     found: dict[int, TensorType] = {}
     for op in gathers(program):
         for tensor, (kind, places) in {
