@@ -143,7 +143,7 @@ def lower(
     *,
     cut: bool = False,
 ) -> Lowered:
-    """elements: as declared or bf16 where unnamed; on: the target; cut: whether it may be cut at values and in parts."""
+    """elements: as declared or bf16 where unnamed; on: the target; cut: whether it may be cut at values, in parts."""
     kinds = {each.name: each.element or Element.BF16 for each in kernel.parameters} | dict(elements or {})
     source = trace(kernel, dims, kinds, strides)
     parts = (sequence if cut else uncut)(source, target(on), wanted or Wanted())
