@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
-from tilewright.driver.compile.sequence import uncut
+from tilewright.driver.compile.sequence import sequence, uncut
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Instruction, Module
 from tilewright.frontends.ptx.reader import read
@@ -140,11 +140,13 @@ def lower(
     strides: Mapping[str, tuple[int, ...]] | None = None,
     wanted: Wanted | None = None,
     on: str = TARGET,
+    *,
+    cut: bool = False,
 ) -> Lowered:
-    """elements: as declared or bf16 where unnamed; on: the target."""
+    """elements: as declared or bf16 where unnamed; on: the target; cut: whether it may be cut at values, in parts."""
     kinds = {each.name: each.element or Element.BF16 for each in kernel.parameters} | dict(elements or {})
     source = trace(kernel, dims, kinds, strides)
-    parts = uncut(source, target(on), wanted or Wanted())
+    parts = (sequence if cut else uncut)(source, target(on), wanted or Wanted())
     lowered = [lower_program(the_program(part.module)) for part in parts]
     modules = tuple(each.module for program in lowered for each in program.kernels)
     plan = sequence_plan(the_program(source), lowered)

@@ -57,21 +57,21 @@ class SlotDecision:
     array is contiguous, and of the rows that a box has. inner_elements: of a slot, whole spans of the swizzle; rows: of
     a slot. slots: of its ring. resident: 1 if it is filled once for each tile of rows, and kept while the streamed axis
     is walked. sliced: the axis of which a slot has a slice alone, "" where it has all that its product needs. dims,
-    strides_bytes, box: of the tensor map, the batch's dimensions last; batch: what these are read at, axes or blocks of
-    axes, "" where a table says. joined: 1 if it is filled, waited for and released together with the load before it,
-    under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
-    the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
-    peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them. displaced:
-    by how many elements along the inner and the outer axis, and by how many places along each of the batch's dimensions
-    where it is displaced along one. among: loads that stand side by side in one slot, so that one product takes them
-    all; which: of them this one is. read_once: 1 if no byte is expected to be read a second time, so that the L2 cache
-    need not keep any. halved: columns that it has of a tile's, where the CTAs of a pair bring half of them each, the
-    first one the first half; else 0; halved_dimension: the dimension of the map that has them. remade: how each
-    consumer makes an operand of it (`ir.ac.remade`), "" where the slot is multiplied as it is; remade_element: of that
-    operand; remade_chunks: of 16 bytes, that it takes of each row. piece_bytes: 0 if the copy engine brings it, by the
-    map; else threads copy it in pieces of so many bytes (`ir.ac.async_copy`), and the map only says where it lies.
-    factors: 1 if it holds factors of blocks, which go on to columns of tensor memory (`ac.tensor.factors`): `inner` is
-    then an axis of blocks, and rows are whole units of what one tcgen05.cp takes.
+    strides_bytes, box: of the tensor map, the batch's dimensions last; batch: what these are read at, axes, blocks of
+    axes or places in blocks (`T%64`), "" where a table says. joined: 1 if it is filled, waited for and released
+    together with the load before it, under the barriers of that one's ring. lookups: what tables say; page: where rows
+    of the map are places in blocks of the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes
+    as it takes, each of one block. peers: CTAs of a cluster that need the same slice; each brings an equal part of its
+    rows to all of them. displaced: by how many elements along the inner and the outer axis, and by how many places
+    along each of the batch's dimensions where it is displaced along one. among: loads that stand side by side in one
+    slot, so that one product takes them all; which: of them this one is. read_once: 1 if no byte is expected to be read
+    a second time, so that the L2 cache need not keep any. halved: columns that it has of a tile's, where the CTAs of a
+    pair bring half of them each, the first one the first half; else 0; halved_dimension: the dimension of the map that
+    has them. remade: how each consumer makes an operand of it (`ir.ac.remade`), "" where the slot is multiplied as it
+    is; remade_element: of that operand; remade_chunks: of 16 bytes, that it takes of each row. piece_bytes: 0 if the
+    copy engine brings it, by the map; else threads copy it in pieces of so many bytes (`ir.ac.async_copy`), and the map
+    only says where it lies. factors: 1 if it holds factors of blocks, which go on to columns of tensor memory
+    (`ac.tensor.factors`): `inner` is then an axis of blocks, and rows are whole units of what one tcgen05.cp takes.
     """
 
     load: int
@@ -261,7 +261,8 @@ class CascadeDecisions:
     scales are loaded or on their way, 0 where none has any. cluster: CTAs along rows and columns of tiles that bring
     each other what they both need.
     cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
-    that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
+    that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns;
+    prefetch_tiles: tiles of the streamed axis of which the thread that fills slots asks for all boxes then. grouping:
     where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows. bounded_once:
     folds, by their numbers in the program, whose operands are bounded where the streamed axis ends for all that is
     computed of them in the walk. release_distance: products of a sum of slots that are issued after a slot's own before
@@ -329,6 +330,7 @@ class CascadeDecisions:
     cut: tuple[TileStream, ...] = ()
     prefetch: int = 0
     prefetch_columns: int = 0
+    prefetch_tiles: int = 0
     grouping: tuple[GroupDecision, ...] = ()
     added: tuple[int, ...] = ()
     bounded_once: tuple[int, ...] = ()
@@ -430,6 +432,13 @@ class CascadeDecisions:
         """Whether the thread that fills slots waits for the launch before by itself, at its tiles; where rows stand in
         groups, all read first where these end, and threads that copy wait each for itself."""
         return bool(self.programmatic) and not (self.grouping or self.copies_by_threads)
+
+    @property
+    def filler_is_elected(self) -> bool:
+        """Whether the thread that fills slots is elected, since tables lead it to many small boxes: the assembler then
+        makes no loop over lanes of each copy, which takes longer than the copy. Others, with few boxes a slot, gain
+        nothing by it (`python -m bench paged`)."""
+        return any(slot.lookups for slot in self.slots) and not self.copies_by_threads
 
     @property
     def consumers_wait(self) -> bool:

@@ -26,7 +26,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import every, grouping, index_offset, loads, loops
-from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
+from tilewright.ir.tile.gather import Dimension, Direct, Table, Where, read_dimensions
 from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import TensorType, axes_text, read_type, value_type
@@ -384,14 +384,12 @@ def map_dimensions(load: tile.LoadOp, axes: CascadeAxes) -> MapDimensions | None
     """The dimensions of a load that a box has two axes of: one along which its array is contiguous, and another one or
     places in blocks of one. None for others."""
     listed = _in_line(read_dimensions(load.tensor), axes)
-    spread = [each for each in listed if isinstance(each.where, Remainder) or _extends(each.where, axes)]
+    spread = [each for each in listed if _extends(each.where, axes)]
     dense = [each for each in listed if each.stride == 1]
     if len(spread) != 2 or not dense or dense[-1] not in spread or not isinstance(dense[-1].where, Direct):
         return None
     inner = dense[-1]
     (outer,) = (each for each in spread if each is not inner)
-    if isinstance(outer.where, Remainder) and outer.where.axis in axes.batch:
-        return None
     return MapDimensions(inner, outer, tuple(each for each in reversed(listed) if each not in (inner, outer)))
 
 
@@ -419,8 +417,8 @@ def _in_line(listed: Sequence[Dimension], axes: CascadeAxes) -> list[Dimension]:
 
 
 def _extends(where: Where, axes: CascadeAxes) -> bool:
-    """Whether a tile extends along the axis that a dimension is read at."""
-    return isinstance(where, Direct) and base_axis(where.axis) not in axes.batch
+    """Whether a tile extends along the axis that a dimension is read at, itself, in blocks or within them."""
+    return not isinstance(where, Table) and base_axis(where.axis) not in axes.batch
 
 
 def axis_of(where: Where) -> str:

@@ -34,7 +34,8 @@ class ElementwiseDecisions:
     """A program without dot: `ctas` CTAs of `threads` threads share the points of the grid. transpose: one, if loads
     run along another axis than stores, so that warps turn tiles. rows: one, if points are folded along an axis. order:
     in which the nodes of `ir.expression_nodes` are emitted for a point, empty for all loads first. programmatic: 1 if
-    the kernel is launched while the one before it still runs, waits for it, and then lets the next one begin. run:
+    the kernel is launched while the one before it still runs, waits for it, and then lets the next one begin;
+    releases_first: 1 if it lets the next one begin before it waits. run:
     neighbouring points that a thread takes together, of rows that are filled to whole runs; kept: 1 if the launch after
     it reads what it stores in runs, and the L2 cache is to keep that. launch_registers: most of a thread, 0 if the
     assembler chooses."""
@@ -46,6 +47,7 @@ class ElementwiseDecisions:
     order: tuple[int, ...] = ()
     rows: tuple[RowDecision, ...] = ()
     programmatic: int = 0
+    releases_first: int = 0
     run: int = 1
     kept: int = 0
     launch_registers: int = 0

@@ -165,6 +165,7 @@ def new_role(
     warp_rows: int | None = None,
     *,
     leader: bool = False,
+    elected: bool = False,
 ) -> tuple[Build, SSAValue]:
     block = Block(arg_types=[INDEX])
     properties: dict[str, Attribute] = {
@@ -174,14 +175,17 @@ def new_role(
     }
     properties |= {} if warp_rows is None else {"warp_rows": IntAttr(warp_rows)}
     properties |= {"leader": IntAttr(1)} if leader else {}
+    properties |= {"elected": IntAttr(1)} if elected else {}
     build.add(ac.RoleOp.create(properties=properties, regions=[Region(block)]))
     return build.inside(block), block.args[0]
 
 
-def wait_for_launch_before(build: Build) -> None:
-    """The launches before have ended behind this, and the next one may begin: it then waits for this one alone."""
-    build.add(ac.GridWaitOp.create())
-    build.add(ac.GridReleaseOp.create())
+def wait_for_launch_before(build: Build, *, releases_first: bool = False) -> None:
+    """The launches before have ended behind this, and the next one may begin: it then waits for this one alone.
+    releases_first: whether the next one may begin before that. It waits for the end of this one, which ends behind its
+    own wait."""
+    for op in (ac.GridReleaseOp, ac.GridWaitOp) if releases_first else (ac.GridWaitOp, ac.GridReleaseOp):
+        build.add(op.create())
 
 
 def order_properties(d: CascadeDecisions) -> dict[str, Attribute]:

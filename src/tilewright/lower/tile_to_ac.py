@@ -124,7 +124,7 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
     }
     through = [shared_buffer(build, "turned", 0, smem)] if turned else []
     if decisions.programmatic:
-        wait_for_launch_before(build)
+        wait_for_launch_before(build, releases_first=bool(decisions.releases_first))
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
     for store in in_runs:
         _add_runs(role, program, decisions, store, arrays)

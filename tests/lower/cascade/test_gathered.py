@@ -73,6 +73,15 @@ def test_heads_of_a_group_are_rows_of_one_tile():
     assert_values(kernel, dims, lowered, table=tables(2, 4, 5), lengths=[64, 20])
 
 
+@pytest.mark.parametrize("length", [1000, pytest.param(130, marks=pytest.mark.full)])
+def test_parts_that_divide_a_page(length: int):
+    kernel, dims = paged(256), dims_of(256, 4, batch=1)
+    lowered = lower(kernel, dims, cut=True)
+    walk = lowered.parts[0].decisions
+    assert [each.batch for each in walk.slots if each.lookups] == [("H", "T_parts%2", "")] * 2
+    assert_values(kernel, dims, lowered, table=tables(1, 4, 5), lengths=[length])
+
+
 @tw.kernel
 def every_sixteenth(Q: tw.Tensor["Q", "E"], K: tw.Tensor["T", "E"], V: tw.Tensor["S", "F"], O: tw.Tensor["Q", "F"]):
     q, t, e, f = tw.axes("Q T E F")

@@ -38,10 +38,12 @@ def test_parts_are_whole_pages(page):
     assert table.shape == (4, 2, 256 // page) and table.strides == (256 // page, 1024 // page, 1)
 
 
-def test_no_part_ends_within_a_page():
-    assert [cut.parts for cut in splits(paged(256), 4.0)] == [4, 2]
-    # Parts of 256 keys are half a page.
-    assert [cut.parts for cut in splits(paged(512), 4.0)] == [2]
+def test_parts_are_whole_pages_or_divide_one():
+    assert [cut.parts for cut in splits(paged(256), 4.0)] == [4, 2, 8]
+    # Parts of 256 keys are half a page, those of 128 a quarter.
+    assert [cut.parts for cut in splits(paged(512), 4.0)] == [4, 2, 8]
+    # A third of the keys is neither.
+    assert not any(cut.parts == 3 for cut in splits(paged(256), 3.0))
 
 
 def test_a_part_that_goes_by_other_pages_is_refuted():
@@ -61,3 +63,28 @@ def test_rows_by_number_are_laid_out_before_a_product():
     require_same(program, found[0])
     before, after = map(the_program, found[0].programs)
     assert len(gathers(before)) == 1 and not gathers(after)
+
+
+@pytest.mark.parametrize(("page", "parts"), [(256, 8), pytest.param(64, 32, marks=pytest.mark.full)])
+def test_parts_may_divide_a_page(page, parts):
+    program = paged(page)
+    cut = in_parts(program, "T", parts)
+    require_same(program, cut)
+    before, step = the_program(cut.programs[0]), 1024 // parts
+    in_page = page // step
+    for op in gathers(before):
+        assert [each.data for each in op.places][:3] == ["[0]", f"T_parts%{in_page}", "T"]
+        assert read_type(op.result).axis_names[0] == "T_parts"
+    table, keys = (next(each for each in buffers(before) if each.name == name) for name in ("table", "K"))
+    assert table.shape == (2, 1024 // page) and table.strides == (1024 // page, 1)
+    assert keys.shape[1:3] == (in_page, step) and keys.strides[1:3] == (step * 32, 32)
+
+
+def test_parts_of_a_page_in_another_order_are_refuted():
+    """Each reads the part of the page that is its page's number."""
+    program = paged(256)
+    cut = in_parts(program, "T", 8)
+    for op in gathers(the_program(cut.programs[0])):
+        op.properties["places"] = ArrayAttr([StringAttr("[0]"), StringAttr("[0]"), *list(op.places)[2:]])
+    with pytest.raises(TilewrightError, match="stores other numbers"):
+        require_same(program, cut)

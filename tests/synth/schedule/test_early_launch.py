@@ -86,6 +86,14 @@ def test_how_a_walk_begins(kernel: Kernel, dims: dict[str, int], early: list[boo
     assert [launch.programmatic for launch in compilation.plan.launches] == early
 
 
+def test_what_combines_parts_lets_the_next_walk_begin_before_it_waits() -> None:
+    dims = {"B": 1, "H": 32, "Q": 1, "T": 8192, "E": 128, "F": 128}
+    compilation = compile_kernel(fused.attention, dims=dims, rerun=False, assembled=False)
+    texts = compilation.ptx.split(".entry ")[1:]
+    orders = [text.find("griddepcontrol.launch_dependents") < text.find("griddepcontrol.wait") for text in texts]
+    assert orders == [False, True]
+
+
 def test_a_walk_begins_late_where_that_is_asked_for() -> None:
     dims = {"B": 1, "H": 2, "Q": 128, "T": 256, "E": 64, "F": 64}
     compilation = compile_kernel(

@@ -317,6 +317,7 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
     roles: list[Role] = []
     sequence: list[Operation] = []
     waits_for_grids = False
+    releases: list[ac.GridReleaseOp] = []
     names: set[str] = set()
     for inner in op.body.block.ops:
         if isinstance(inner, ac.RingOp | ac.BufferOp | ac.TensorMapOp | ac.GlobalOp | ac.RoleOp | TensorMemoryOp):
@@ -360,10 +361,12 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
                 boxes = (len(asked.box), asked.element_bytes) if isinstance(asked, Map) else None
                 check_prefetch(inner, boxes, facts, findings)
             case ac.GridReleaseOp():
-                if not waits_for_grids:
-                    findings.doubt("lets the next grid begin before it has waited for those before", inner)
+                releases.append(inner)
             case _:
                 findings.doubt("is not understood in a kernel's body", inner)
+    if releases and not waits_for_grids:
+        # Whoever waits for a grid that has waited, before or behind this, has waited for those before it, too.
+        findings.doubt("lets the next grid begin, and not all threads wait for those before", releases[0])
     cluster_ctas, operations = prod(integers(op.cluster)), Operations.inside(op)
     _check_extents(op, operations, facts, findings)
     _check_setup(

@@ -43,6 +43,7 @@ from tilewright.contract.typestate.program import Kernel, Ring, read_kernel
 from tilewright.contract.typestate.resources import check_resources
 from tilewright.contract.typestate.run_time_sizes import are_understood
 from tilewright.contract.typestate.steps.async_copy import async_copy_step
+from tilewright.contract.typestate.steps.box_prefetch import box_prefetch_step
 from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
 from tilewright.contract.typestate.steps.fragment import fragment_step
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
@@ -154,6 +155,7 @@ _STEPS = (
     remade_step,
     array_step,
     index_load_step,
+    box_prefetch_step,
     epilogue_step,
     group_step,
     turn_step,

@@ -209,8 +209,9 @@ class GlobalPartOp(AcOperation):
 class RoleOp(AcOperation):
     """What `execution` units do, in parallel with the other roles. registers: per thread after setmaxnreg (0: keep).
 
-    The region's argument is the unit's index in its role. A role of unit thread1 is one elected thread of the
-    warpgroup that begins at its first thread; the warpgroup's other threads do nothing. warp_rows: how many rows after
+    The region's argument is the unit's index in its role. A role of unit thread1 is one thread of the
+    warpgroup that begins at its first thread; the warpgroup's other threads do nothing. elected: 1 if it is whichever
+    thread of the first warp `elect.sync` gives, else the first one. warp_rows: how many rows after
     those of a warp the next one's begin, in fragments and whatever is stored of them; 16 where it is left out. leader:
     1 if only the first CTA of each pair has the role, which does its work for both (`ir.ac.tensor_memory`).
     """
@@ -222,6 +223,7 @@ class RoleOp(AcOperation):
     registers = prop_def(IntAttr)
     warp_rows = opt_prop_def(IntAttr)
     leader = opt_prop_def(IntAttr)
+    elected = opt_prop_def(IntAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
@@ -291,6 +293,16 @@ class PrefetchOp(AcOperation):
     depth_offsets = prop_def(ArrayAttr[IntAttr])
     depth_inner = prop_def(IntAttr)
     descriptor = operand_def(DescriptorType)
+
+
+@irdl_op_definition
+class BoxPrefetchOp(AcOperation):
+    """Ask for a box to be brought into the L2 cache: a hint, which no thread waits for. coordinates: innermost first,
+    in elements."""
+
+    name = "ac.tma.prefetch_box"
+    descriptor = operand_def(DescriptorType)
+    coordinates = var_operand_def(IndexType)
 
 
 @irdl_op_definition
@@ -647,6 +659,7 @@ Ac = Dialect(
         NextGroupTileOp, RangeOp, UnitRangeOp, LoopOp, YieldOp, AffineOp,
         IndexDivideOp, IndexLoadOp, ExtentOp, IndexNumberOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
+        BoxPrefetchOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, DrainOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,
         FragmentLoadOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,

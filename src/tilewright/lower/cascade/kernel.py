@@ -261,7 +261,7 @@ def _add_producer(
     work: Work | None,
 ) -> None:
     unit = "warpgroup128" if d.copies_by_threads else "thread1"
-    role, number = new_role(build, "producer", unit, 1, 0, d.producer_registers)
+    role, number = new_role(build, "producer", unit, 1, 0, d.producer_registers, elected=d.filler_is_elected)
     led = leaders(rings)
     starts: Sequence[SSAValue] = [rings[load].start(role, "empty") for load in led]
     starts = starts if work is None else [*starts, work.start(role, "empty"), work.start(role, "full")]
@@ -269,6 +269,8 @@ def _add_producer(
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, section=section, limits=limits_of(d, arrays))
         place = replace(place, share=share_in_tile(outer, d.team_sum, share, place.team))
+        if d.prefetch_tiles:
+            _ask_for_boxes(outer, program, d, rings, arrays, place)
         if d.filler_waits:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
             wait_for_launch_before(outer)
@@ -282,6 +284,30 @@ def _add_producer(
     for load, cursor in zip(led, starts, strict=False) if d.tensor_columns else ():
         # The tensor core releases slots at any later time: the CTA must still be there.
         role.add(ac.DrainOp.create(operands=[rings[load].ring, cursor]))
+
+
+def _ask_for_boxes(
+    outer: Build,
+    program: tile.ProgramOp,
+    d: CascadeDecisions,
+    rings: dict[tile.LoadOp, Ring],
+    arrays: dict[str, SSAValue],
+    place: Place,
+) -> None:
+    """Ask for the boxes of a tile's own slots, and of the first tiles that its first walk passes, but for those that
+    tables lead to."""
+    passed = loads_of_walk(loops(program)[0], products_of(program), list(rings))
+    own = [load for load, ring in rings.items() if ring.decision.resident]
+    asked = [(load, place) for load in own]
+    for number in range(d.prefetch_tiles):
+        where = place.walking(outer, d, affine(outer, [], number))
+        asked += [(load, where) for load in rings if load in passed and load not in own]
+    for load, where in asked:
+        ring = rings[load]
+        if ring.decision.lookups:
+            continue
+        for coordinates in slot_coordinates(outer, ring.decision, arrays, where, d, {}).values():
+            outer.add(ac.BoxPrefetchOp.create(operands=[ring.source, *coordinates]))
 
 
 def _bring_tile(

@@ -19,6 +19,7 @@ from tilewright.ir.sizes import size_array, size_attr
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.gather import Remainder, where_of
 from tilewright.lower.build import INDEX, Build, affine, order_properties
 from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
 from tilewright.lower.distribution.turns import turn_tiles_loop
@@ -322,7 +323,11 @@ class _Element:
     offset: int
 
     def along(self, axis: str) -> SSAValue:
-        """Its number along an axis, or that of the block that it lies in."""
+        """Its number along an axis, that of the block that it lies in, or its place in a block."""
+        where = where_of(axis, ())
+        if isinstance(where, Remainder):
+            number = self.place.indices[where.axis]
+            return affine(self.build, [(number, 1), (_divided(self.build, number, where.size), -where.size)], 0)
         if base_axis(axis) == self.axis:
             return self.block(block_size(axis))
         return _divided(self.build, self.place.indices[base_axis(axis)], block_size(axis))

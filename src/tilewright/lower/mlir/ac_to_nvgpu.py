@@ -372,6 +372,8 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
             write_turn_pass(state, op)
         case ac.GridWaitOp() | ac.GridReleaseOp():
             pass  # Written before the roles.
+        case ac.BoxPrefetchOp():
+            pass  # A hint, for which nvgpu has no operation.
         case ac.LoopOp():
             index = text.name("k")
             state.held[op.body.block.args[0]] = HeldIndex(index)

@@ -64,7 +64,7 @@ def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> Modu
     through = [shared_buffer(build, "partials", 0, scratch)] if scratch else []
     through += [shared_buffer(build, "kept", begins, waiting)] if waiting else []
     if decisions.programmatic:
-        wait_for_launch_before(build)
+        wait_for_launch_before(build, releases_first=bool(decisions.releases_first))
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
     body = Block(arg_types=[INDEX] * len(axes))
     properties = {"extents": size_array(extents), "run": IntAttr(1), "rows": to_attribute(row)}

@@ -75,7 +75,7 @@ from tilewright.lower.ptx.copies.fragment_memory import (
     lower_slot_write,
     lower_store,
 )
-from tilewright.lower.ptx.copies.prefetch import lower_prefetch
+from tilewright.lower.ptx.copies.prefetch import lower_box_prefetch, lower_prefetch
 from tilewright.lower.ptx.copies.remade import lower_remade
 from tilewright.lower.ptx.copies.rings import (
     keep_releases_first,
@@ -297,7 +297,9 @@ def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
     text.emit("bra", end, guard=above)
     if role.registers.data:
         _lower_register_budget(lowering, role.registers.data)
+    of_group = lowering.is_first_thread
     if unit == "thread1":
+        lowering.is_first_thread = _elected_thread(lowering) if is_set(role.elected) else of_group
         text.emit("bra", end, guard=f"!{lowering.is_first_thread}")
     lowering.leads = is_set(role.leader)
     if lowering.leads:
@@ -309,6 +311,16 @@ def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
     enter_role(lowering, role)
     _lower_block(lowering, role.body.block)
     text.place(end)
+    lowering.is_first_thread = of_group
+
+
+def _elected_thread(lowering: Lowering) -> str:
+    """The predicate of one thread of a warpgroup, of its first warp, which the assembler knows to be one: behind a
+    comparison of thread numbers it makes a loop over lanes of every copy that the thread starts."""
+    text, elected = lowering.text, lowering.text.register("pred")
+    text.emit("elect.sync", f"_|{elected}", "0xffffffff")
+    first_warp = text.into("pred", "setp.lt.u32", lowering.warpgroup_thread, 32)
+    return text.into("pred", "and.pred", elected, first_warp)
 
 
 def _lower_register_budget(lowering: Lowering, registers: int) -> None:
@@ -620,6 +632,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.DrainOp: lower_drain,
     ac.ArriveExpectOp: _placed(lower_arrive_expect),
     ac.CopyIssueOp: lower_copy_issue,
+    ac.BoxPrefetchOp: lower_box_prefetch,
     ac.TransactionCloseOp: _nothing,
     ac.ArriveOp: _lower_release,
     ac.WgmmaFenceOp: _emitted("wgmma.fence.sync.aligned"),

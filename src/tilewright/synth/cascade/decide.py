@@ -64,6 +64,7 @@ from tilewright.synth.cascade.groups import begins_early_in_groups, group_decisi
 from tilewright.synth.cascade.slots.joined_slots import joined_slots
 from tilewright.synth.cascade.slots.looked_up import by_tables, looked_up_registers
 from tilewright.synth.cascade.slots.own_bytes import brings_its_own
+from tilewright.synth.cascade.slots.prefetched_tiles import prefetched_tiles
 from tilewright.synth.cascade.slots.remade import (
     inner_axis,
     made_anew,
@@ -498,10 +499,11 @@ def _decided(
         f"{tiles} tiles on {order.ctas} CTAs{', two on a multiprocessor' if choice.resident > 1 else ''}",
         *words,
     )
-    return replace(
+    found = replace(
         found, ctas=order.ctas, together=order.together, handed=int(order.handed), smem_bytes=bytes_of_cta,
         reasons=words,
     )  # fmt: skip
+    return replace(found, prefetch_tiles=prefetched_tiles(program, found))
 
 
 def _passes_slices_again(program: tile.ProgramOp, slots: Sequence[SlotDecision]) -> bool:

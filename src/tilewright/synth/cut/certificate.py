@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.base.error import TilewrightError
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size, blocks_of
-from tilewright.ir.tile.facts import buffers, gathers, positions, the_program
+from tilewright.ir.tile.facts import buffers, gathers, grid_axes, positions, the_program
 from tilewright.ir.tile.gather import blocks_along
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cut.handover import Cut
@@ -28,7 +28,8 @@ from tilewright.synth.streaming.meaning import Array, cuts, meaning
 EXTENTS = (1, 2)
 """Of each axis, one after the other; of axes with blocks, so many blocks."""
 PARTS = ((2, 1), (3, 2))
-"""Parts of an axis, and elements of each, or blocks of what is gathered along it."""
+"""Parts of an axis, and elements of each, or blocks of what is gathered along it; of parts that are shorter, as many
+blocks of them as there are parts here."""
 OVERLAPPING = ((2, 2), (3, 2))
 """The same from one part's begin to the next one's, where two neighbours have one element or block both."""
 _SHORT = 8
@@ -38,11 +39,7 @@ def require_same(whole: tile.ProgramOp, cut: Cut) -> None:
     """Raises TilewrightError where the two programs store other numbers than the whole."""
     before, *after = map(the_program, cut.programs)
     if cut.parts:
-        blocks = _blocks_of_parts(whole, before)
-        found = (
-            _difference_in_parts(whole, before, after, _Parts(parts, step * blocks, blocks if cut.overlap else 0), cut)
-            for parts, step in (OVERLAPPING if cut.overlap else PARTS)
-        )
+        found = (_difference_in_parts(whole, before, after, parts, cut) for parts in _parts(whole, before, cut))
     else:
         found = (_difference(whole, before, after, length) for length in EXTENTS)
     for name in found:
@@ -75,12 +72,6 @@ def _other(expected: Mapping[str, Array], stored: Mapping[str, Array]) -> str:
         ):
             return name
     return ""
-
-
-def _blocks_of_parts(whole: tile.ProgramOp, before: tile.ProgramOp) -> int:
-    """Elements of which a part of the axis has a multiple: whole blocks of what is gathered along it."""
-    axis = _divided_axis(whole, before)
-    return math.lcm(*(size for op in gathers(whole) for size in blocks_along(op.dimensions, axis)))
 
 
 def _divided_axis(whole: tile.ProgramOp, before: tile.ProgramOp) -> str:
@@ -121,13 +112,26 @@ class _Parts:
         return part * step + overlap + (within - self.overlap) * (step - overlap) // (self.step - self.overlap)
 
 
+def _parts(whole: tile.ProgramOp, before: tile.ProgramOp, cut: Cut) -> Iterator[_Parts]:
+    """Those of which a cut is tried: of whole blocks of what is gathered along the axis, or where those of the cut are
+    shorter, of their own length."""
+    axis = _divided_axis(whole, before)
+    blocks = math.lcm(*(size for op in gathers(whole) for size in blocks_along(op.dimensions, axis)))
+    length = before.extents[axis]
+    for parts, step in OVERLAPPING if cut.overlap else PARTS:
+        if cut.overlap or length % blocks == 0:
+            yield _Parts(parts, step * blocks, blocks if cut.overlap else 0)
+        else:
+            yield _Parts(parts * (blocks // length), length, 0)
+
+
 def _difference_in_parts(
     whole: tile.ProgramOp, before: tile.ProgramOp, after: Sequence[tile.ProgramOp], parts: _Parts, cut: Cut
 ) -> str:
     """A result that differs where an axis has these parts, as has each whose indices are numbers, and every other axis
     one, for some cut of a part into tiles. What states are corrected by is not rounded: sums of rounded operands are no
     sums."""
-    (along,) = before.extents.keys() - whole.extents.keys()
+    (along,) = {*grid_axes(before)} - whole.extents.keys()
     axis = _divided_axis(whole, before)
     chance = random.Random(parts.count)
     numbered = {base_axis(axis) for op in positions(whole) for axis in value_type(op.result).axis_names}
@@ -140,7 +144,9 @@ def _difference_in_parts(
     numbers = dict.fromkeys({*numbered, axis}, number)
     inputs = made_up_inputs(whole, {**plain, axis: parts.whole}, chance, number)
     expected = meaning(whole, {**plain, axis: parts.whole}, inputs, (), numbers=numbers)
-    extents = {**plain, axis: parts.length, along: parts.count}
+    # A dimension that is a block's parts has as many as in the program.
+    extents = {each: extent for each, extent in before.extents.items() if blocks_of(each) is None}
+    extents |= {**plain, axis: parts.length, along: parts.count}
     divided = dict(inputs)
     for argument, buffer in zip(before.body.block.args, buffers(before), strict=True):
         axes = tensor_type(argument).axis_names
@@ -150,6 +156,10 @@ def _difference_in_parts(
             begins = range(0, parts.count * parts.step, parts.step)
             taken = [np.arange(begin, begin + parts.length, size) // size for begin in begins]
             divided[buffer.name] = np.stack([inputs[buffer.name].take(each, axis=at) for each in taken])
+        elif buffer.role == "input" and len(axes) > inputs[buffer.name].ndim:
+            # A dimension of places in blocks is two: which part of the block, and where in it.
+            at, shape = axes.index(axis), inputs[buffer.name].shape
+            divided[buffer.name] = inputs[buffer.name].reshape(*shape[: at - 1], -1, parts.step, *shape[at:])
     for tiles in _tilings(parts.length):
         states = meaning(before, extents, divided, tiles, numbers=numbers)
         stored: dict[str, Array] = {}

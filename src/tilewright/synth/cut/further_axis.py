@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Attribute
 
 from tilewright.base.element import Element
 from tilewright.ir.function import Function
@@ -24,11 +25,13 @@ from tilewright.synth.streaming.graph import Graph, Node
 class FurtherAxis:
     """Values over `along` too, where they depend on it. known: of leaves and of what is replaced. index: of the axis;
     axis, step: where it has parts of another one, that one and how far the next part begins, since indices of it as
-    numbers count on from part to part."""
+    numbers count on from part to part. places: of a gathered tensor that is replaced by one with other dimensions, and
+    of where its own are read: where the others are."""
 
     def __init__(self, graph: Graph, along: str) -> None:
         self.graph, self.along = graph, along
         self.known: dict[Node, Node] = {}
+        self.places: dict[tuple[Node, Attribute], Sequence[str]] = {}
         self.index: Node | None = None
         self.axis, self.step = "", 0
 
@@ -70,13 +73,16 @@ class FurtherAxis:
         return graph.rebuilt_over(node, [graph.broadcast(each, axes, place) for each in operands])
 
     def _gathered(self, node: Node, operands: Sequence[Node]) -> Node:
-        """What is gathered of arrays of which some have the axis first: each part has whole blocks, so that places in
-        blocks stay."""
+        """What is gathered of arrays of which some have the axis: as their first, or in blocks of it, where each part
+        has whole blocks, so that places in blocks stay; else at other places, in other dimensions."""
         kind, properties = node.type, dict(node.properties)
         places = properties["places"]
         assert isinstance(kind, GatheredType)
-        listed = cast("ArrayAttr[StringAttr]", places).data
-        if operands[0] is not node.operands[0]:
-            listed = (StringAttr(self.along), *listed)
+        listed = [each.data for each in cast("ArrayAttr[StringAttr]", places)]
+        if (operands[0], places) in self.places:
+            listed = self.places[operands[0], places]
+        elif operands[0] is not node.operands[0]:
+            listed = [self.along, *listed]
         wider = GatheredType.of((self.along, *kind.axis_names), kind.element_kind)
-        return self.graph.node(GatherOp, operands, wider, node.place, {**properties, "places": ArrayAttr(listed)})
+        properties["places"] = ArrayAttr([StringAttr(each) for each in listed])
+        return self.graph.node(GatherOp, operands, wider, node.place, properties)

@@ -31,12 +31,17 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size, derived_extent
 from tilewright.ir.tile.facts import gathers, grouping, loops, the_grid, the_program
-from tilewright.ir.tile.gather import blocks_along
 from tilewright.ir.tile.reduce import ArgReduceOp
 from tilewright.ir.tile.types import IndexType, RuleViolation, TensorType, ValueType, tensor_type
 from tilewright.synth.cascade.walk.past_end import bounded_once
 from tilewright.synth.cut.further_axis import FurtherAxis
 from tilewright.synth.cut.handover import Cut, array_bytes, free_name, padded_strides, program_of
+from tilewright.synth.cut.parts_of_blocks import (
+    blocks_of_axis,
+    fit_blocks,
+    gathered_in_parts,
+    over_blocks_of_parts,
+)
 from tilewright.synth.streaming.axis import streamed_axes
 from tilewright.synth.streaming.derive import IDENTITIES, State, Streaming, Walked, derived
 from tilewright.synth.streaming.emit import emitted
@@ -63,13 +68,15 @@ def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
     axis = _axis(program, read(program)[1])
     if not axis:
         return
-    blocks = math.lcm(*(size for op in gathers(program) for size in blocks_along(op.dimensions, axis)))
+    sizes = blocks_of_axis(program, axis)
+    blocks = math.lcm(*sizes)
     walked = bool(contractions(program))
     shortest, length = _LEAST_WALKED if walked else _LEAST, program.extents[axis]
     most = min(length // shortest, math.ceil(_MOST * wanted))
     least = max(2, math.ceil(_FEWEST * min(wanted, most)))
     counts = range(least, most + 1)
-    found = [_Parts(parts, length // parts, length // parts) for parts in counts if length % (parts * blocks) == 0]
+    equal = [_Parts(parts, length // parts, length // parts) for parts in counts if length % parts == 0]
+    found = [each for each in equal if fit_blocks(each.length, sizes)]
     lost = {each: _lost(each, wanted, length, walked) for each in found}
     if walked and length % blocks == 0:
         unit = math.lcm(blocks, _RUN) if _is_contiguous(program, axis) else blocks
@@ -80,7 +87,7 @@ def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
         try:
             cut = in_parts(program, axis, each.count, each.step)
         except RuleViolation:
-            return  # more axes than a tile has
+            continue  # more axes than a tile has
         if each.overlap == 0 or _is_masked_once(the_program(cut.programs[0])):
             yield cut
 
@@ -249,23 +256,25 @@ def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int
     over = FurtherAxis(graph, along)
     index = graph.leaf("grid", len(grid.axis_names), IndexType.of(along), grid.place.data)
     tensors: dict[Node, tuple[str, TensorType]] = {}
+    seen = _seen_in_blocks(program, over, axis, step, list(extents))
     for number, argument in enumerate(program.body.block.args):
-        assert isinstance(argument.type, TensorType)
-        kind = argument.type
+        kind = tensor_type(argument)
+        wider = seen.get(number, kind)
         stored_to = any(each.tensor.what == ("tensor", number) for each in stored)
         divided = next((each for each in kind.axis_names if base_axis(each) == axis), "")
-        if not divided and not stored_to:
-            continue
-        shape, strides = [derived_extent(each, extents) for each in kind.axis_names], kind.stride_elements
-        if stored_to:
-            strides = padded_strides(shape, kind.element_kind)
-            apart = shape[0] * strides[0]
-        else:
-            apart = step // block_size(divided) * strides[kind.axis_names.index(divided)]
-        wider = TensorType.of((along, *kind.axis_names), (parts, *shape), (apart, *strides), kind.element_kind)
-        leaf = graph.leaf("tensor", number, kind)
-        tensors[graph.leaf("tensor", number, wider)] = (program.parameters.data[number].data, wider)
-        over.known[leaf] = graph.leaf("tensor", number, wider)
+        if stored_to or (divided and number not in seen):
+            shape, strides = [derived_extent(each, extents) for each in kind.axis_names], kind.stride_elements
+            if stored_to:
+                strides = padded_strides(shape, kind.element_kind)
+                apart = shape[0] * strides[0]
+            else:
+                apart = step // block_size(divided) * strides[kind.axis_names.index(divided)]
+            wider = TensorType.of((along, *kind.axis_names), (parts, *shape), (apart, *strides), kind.element_kind)
+        if wider != kind:
+            leaf = graph.leaf("tensor", number, wider)
+            tensors[leaf] = (program.parameters.data[number].data, wider)
+            over.known[graph.leaf("tensor", number, kind)] = leaf
+            extents |= dict(zip(wider.axis_names, wider.extents, strict=True))
     over.index, over.axis, over.step = index, axis, step
     values = [over.value(each.value) for each in stored]
     if overlap := extents[axis] - step:
@@ -277,6 +286,28 @@ def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int
     module = program_of(program, graph, program.sym_name.data, roots, tensors, along, extents)
     assert module is not None, "a program in parts is one"
     return the_program(module)
+
+
+def _seen_in_blocks(
+    program: tile.ProgramOp, over: FurtherAxis, axis: str, step: int, taken: Sequence[str]
+) -> dict[int, TensorType]:
+    """By parameter, arrays of which blocks of the axis are longer than a part, as the parts see them; their gathers
+    read them as `over` then says. taken: names of axes. Raises RuleViolation where gathers differ, or axes are too
+    many."""
+    found: dict[int, TensorType] = {}
+    for op in gathers(program):
+        for tensor, (kind, places) in {
+            op.tensor: gathered_in_parts(op, axis, over.along, step, taken),
+            **{each: (over_blocks_of_parts(tensor_type(each), axis, over.along, step), []) for each in op.tables},
+        }.items():
+            if kind == tensor_type(tensor):
+                continue
+            number = program.body.block.args.index(tensor)
+            if found.setdefault(number, kind) != kind:
+                raise RuleViolation("one array is gathered by blocks of two sizes", "gather it by one")
+            if places:
+                over.places[over.graph.leaf("tensor", number, kind), op.places] = places
+    return found
 
 
 def _masked(graph: Graph, values: Sequence[Node], part: Node, within: Node, overlap: int) -> list[Node]:

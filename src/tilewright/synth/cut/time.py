@@ -204,11 +204,9 @@ def _alternating(tensor: float, computed: float) -> float:
 
 def _asked_cycles(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions, target: Target) -> int:
     """What the thread that fills slots takes for one tile of the streamed axis, where tables say where its boxes lie:
-    it waits for what they say, once for all arrays, and then asks for each box."""
+    it has what they say by then, and asks for each box."""
     boxes = sum(each.boxes_down * each.spans for each in _passing(program, loop, d) if each.lookups)
-    if not boxes:
-        return 0
-    return target.limit("pipeline.table_wait_cycles") + boxes * target.limit("pipeline.box_cycles")
+    return boxes * target.limit("pipeline.box_cycles")
 
 
 def streaming_slots(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> int:

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from examples.fused import attention
 from tests.lower.lowered_programs import assert_close, gemm, lower, product_of_sums, random_inputs
 
 from tilewright.base.verdict import Proven, Unknown
@@ -37,6 +38,16 @@ def test_none_is_asked_for_where_the_kernel_before_computes_an_operand_or_nothin
     # Operands alike in size: asking would take longer than it saves.
     assert _PREFETCH not in gemm(1024, 1024, 1024).ptx
     assert _PREFETCH in gemm(128, 14336, 512).ptx
+
+
+def test_a_walk_asks_for_its_first_tile_before_the_wait():
+    lowered = lower(attention, {"B": 2, "H": 2, "Q": 4, "T": 1024, "E": 64, "F": 64})
+    before, *after = lowered.ptx.split("griddepcontrol.wait")
+    asked = re.findall(r"cp\.async\.bulk\.prefetch\.tensor\.4d\.L2\.global\.tile \[(%rd\d+),", before)
+    loads = re.findall(r"cp\.async\.bulk\.tensor\.4d\.shared::cluster\S* \[%r\d+\], \[(%rd\d+),", lowered.ptx)
+    assert asked == loads and len(asked) == 3
+    assert "bulk.prefetch" not in "".join(after)
+    assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "attention"), Proven)
 
 
 def test_coordinates_that_the_engine_refuses_are_doubted():

@@ -49,9 +49,10 @@ def test_whose_bytes_a_tile_brings(kernel: Kernel, dims: dict[str, int], own: bo
         (fused.decode_attention, _decode(16, 8192, 64), 3),
         (fused.decode_attention, _decode(8, 1024, 128), 3),
         (fused.decode_in_pages(64), _decode(16, 8192, 128) | {"P": 2048, "S": 64}, 2),
-        (fused.decode_in_pages(16), _decode(16, 8192, 128) | {"P": 8192, "S": 16}, 3),
+        (fused.decode_in_pages(16), _decode(16, 8192, 128) | {"P": 8192, "S": 16}, 2),
+        (fused.decode_in_pages(8), _decode(16, 8192, 128) | {"P": 16384, "S": 8}, 3),
     ],
-    ids=["wide", "narrow", "on half of the multiprocessors", "pages", "small pages, which are asked for slowly"],
+    ids=["wide", "narrow", "on half of the multiprocessors", "pages", "small", "smaller, asked for slowly"],
 )
 def test_rings_are_no_deeper_than_memory_is_the_quicker_by(kernel: Kernel, dims: dict[str, int], slots: int) -> None:
     d, _ = _first(kernel, **dims)

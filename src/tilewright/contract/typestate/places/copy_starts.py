@@ -19,8 +19,9 @@ from tilewright.ir.ac import operations as ac
 
 
 def check_start(
-    walk: RoleWalk, op: ac.CopyIssueOp | ac.CopyStoreOp, tensor_map: Map, coordinates: Sequence[Index]
-) -> None:
+    walk: RoleWalk, op: ac.CopyIssueOp | ac.CopyStoreOp | ac.BoxPrefetchOp, tensor_map: Map,
+    coordinates: Sequence[Index],
+) -> None:  # fmt: skip
     """Report or doubt in `walk` coordinates (innermost first) that the engine may refuse."""
     rank = len(tensor_map.box)
     if len(coordinates) != rank:

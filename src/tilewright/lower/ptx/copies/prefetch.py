@@ -2,7 +2,8 @@
 
 A fetch into L2 reads nothing that the program sees: L2 is where all writes of the device meet, so what the kernel
 before writes to those places afterwards is what is read later. So it may be asked for before `griddepcontrol.wait`,
-which the loads themselves must not pass. Each of the first threads asks for one slice of the CTA's first tile.
+which the loads themselves must not pass. Of products, each of the first threads asks for one slice of the CTA's first
+tile; of other walks the thread that fills slots asks for the boxes that it will fill them with.
 Source: PTX ISA, cp.async.bulk.prefetch.tensor, griddepcontrol. Checked by: tests/lower/ptx/copies/test_prefetch.py.
 """
 
@@ -44,3 +45,11 @@ def lower_prefetch(lowering: Lowering, op: ac.PrefetchOp, kernel: ac.KernelOp) -
                 f"[{descriptor.register}, {{{coordinates}}}]",
                 guard=asks,
             )
+
+
+def lower_box_prefetch(lowering: Lowering, op: ac.BoxPrefetchOp) -> None:
+    descriptor = lowering.place(op.descriptor)
+    assert isinstance(descriptor, ParameterPlace)
+    coordinates = ", ".join(lowering.index(each) for each in op.coordinates)
+    opcode = f"cp.async.bulk.prefetch.tensor.{len(op.coordinates)}d.L2.global.tile"
+    lowering.text.emit(opcode, f"[{descriptor.register}, {{{coordinates}}}]")

@@ -37,7 +37,16 @@ from tilewright.ir.placement import dealt, placed, sharing
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, parameter_name
-from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
+from tilewright.ir.tile.gather import (
+    GatherOp,
+    Remainder,
+    Table,
+    Where,
+    blocks_along,
+    read_dimensions,
+    read_tensor,
+    remainder_place,
+)
 from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.types import axes_text, read_type, value_type
 from tilewright.layout.linear.hierarchy import Hierarchy
@@ -258,6 +267,11 @@ def _displacements(load: tile.LoadOp) -> dict[str, int]:
     return {base_axis(axis): index_offset(index) for axis, index in indices if index_offset(index)}
 
 
+def _read_at(where: Where) -> str:
+    """How decisions say what a dimension of the batch is read at."""
+    return remainder_place(where.axis, where.size) if isinstance(where, Remainder) else axis_of(where)
+
+
 def _ends(lookup: Lookup, axis: str, length: int) -> bool:
     """Whether a table has no number for what lies past an axis's end, so that zeros are brought."""
     return any(base_axis(each) == axis and length % block_size(each) == 0 for each in lookup.axes)
@@ -311,7 +325,7 @@ def _slot(
     remade, made = remaking(program, axes, load, inner, needed_inner(program, load, target), Wanted())
     return SlotDecision(
         load_number(program, load), name, element.value, width, inner, outer,
-        tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
+        tuple(map(_read_at, (each.where for each in found.further))), -(-extents[inner] // span) * span, extents[outer],
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
         tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
