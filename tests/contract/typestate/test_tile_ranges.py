@@ -9,11 +9,13 @@ import pytest
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
+from tilewright.base.size import Range, parse_size
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.polynomial import variable
 from tilewright.contract.typestate.typestate import protocol_claims, verify
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
@@ -299,12 +301,14 @@ def test_tiles_of_one_length_are_not_taken_together() -> None:
 
 
 @cache
-def apart_once() -> ModuleOp:
-    return lower(causal, DIMS, wanted=Wanted(consumers=3)).kernels[0]
+def apart_once(run_time: bool) -> ModuleOp:
+    dims = {**DIMS, "Q": Range(1, 700), "T": Range(1, 700)} if run_time else DIMS
+    return lower(causal, dims, wanted=Wanted(consumers=3)).kernels[0]
 
 
-def apart() -> ModuleOp:
-    return apart_once().clone()
+def apart(run_time: bool = False) -> ModuleOp:
+    """run_time: of rows and columns whose numbers only a launch knows."""
+    return apart_once(run_time).clone()
 
 
 def unit_range(module: ModuleOp) -> ac.UnitRangeOp:
@@ -448,6 +452,15 @@ def behind_its_walk(module: ModuleOp) -> None:
     loop.parent.insert_op_after(op, loop)
 
 
+def units_past_a_word(module: ModuleOp) -> None:
+    set_to(unit_range(module), units=size_attr(parse_size("Q * 4000000")))
+
+
+def units_of_no_axis(module: ModuleOp) -> None:
+    set_to(unit_range(module), units=size_attr(parse_size("ceil_div(Z, 64)")))
+
+
+@pytest.mark.parametrize("run_time", [False, True])
 @pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "edit",
@@ -459,10 +472,20 @@ def behind_its_walk(module: ModuleOp) -> None:
     ],
     ids=lambda edit: edit.__name__,
 )  # fmt: skip
-def test_units_that_do_not_take_a_tiles_iterations_apart_are_not_proven(edit: Callable[[ModuleOp], None]) -> None:
-    module = apart()
+def test_units_that_do_not_take_a_tiles_iterations_apart_are_not_proven(
+    edit: Callable[[ModuleOp], None], run_time: bool
+) -> None:
+    module = apart(run_time)
     edit(module)
     assert not isinstance(verify(module, HOPPER), Proven)
+
+
+@pytest.mark.parametrize("edit", [None, units_past_a_word, units_of_no_axis])
+def test_units_of_tiles_whose_number_a_launch_knows(edit: Callable[[ModuleOp], None] | None) -> None:
+    module = apart(run_time=True)
+    if edit is not None:
+        edit(module)
+    assert isinstance(verify(module, HOPPER), Proven) == (edit is None)
 
 
 @pytest.mark.parametrize("edit", [rest_not_passed, rest_not_released], ids=lambda edit: edit.__name__)

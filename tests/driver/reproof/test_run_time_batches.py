@@ -114,10 +114,12 @@ def prompts(
 
 @cache
 def of_prompts() -> tuple[ModuleOp, str]:
-    """Of a kernel whose batch, rows and keys are all ranges, and which leaves out what its mask does."""
+    """Of a kernel whose batch, rows and keys are all ranges, and which leaves out what its mask does, for tiles and
+    for each consumer's own rows."""
     dims = {"B": tw.dynamic(1, 9), "M": tw.dynamic(1, 600), "T": tw.dynamic(1, 600), "E": 32, "N": 32}
-    (part,) = uncut(trace(prompts, dims, dict.fromkeys("qkvo", Element.BF16)), target("sm_90a"), Wanted())
-    assert part.decisions.walked
+    wanted = Wanted(consumers=3, depth=64)
+    (part,) = uncut(trace(prompts, dims, dict.fromkeys("qkvo", Element.BF16)), target("sm_90a"), wanted)
+    assert part.decisions.walked and part.decisions.unit_end is not None
     return part.module, emitted(lower_program(the_program(part.module)))
 
 
@@ -131,6 +133,9 @@ PROMPTS: dict[str, Edit] = {
     "a tile less of each matrix": once(
         r"(ld\.param\.u32\s+(%r\d+), \[size_tiles_of_matrix\];)", r"\1\n\tsub.u32 \2, \2, 1;", 0
     ),
+    "a unit with rows less": once(r"(ld\.param\.u32\s+(%r\d+), \[size_units\];)", r"\1\n\tsub.u32 \2, \2, 1;"),
+    "each consumer ends a tile early": once(r"(sub\.s32\s+(%r\d+), %r\d+, %r\d+;)", r"\1\n\tsub.s32 \2, \2, 1;"),
+    "units of one consumer": once(r"(mad\.lo\.s32\s+%r\d+, %r\d+), 3,", r"\1, 1,"),
 }
 
 
@@ -146,7 +151,8 @@ def test_prompts_of_any_number_and_length(name: str) -> None:
 PASSED: dict[str, Callable[[Size], Size]] = {
     "size_stride_M_32": lambda size: computed("+", size, parse_size("M // 600")),
     "size_tiles": lambda size: computed("+", size, parse_size("(M // 500) * (B // 7)")),
-    "size_count_K": lambda size: computed("max", computed("-", size, parse_size("ceil_div(T, 128) // 5")), 1),
+    "size_count_K": lambda size: computed("max", computed("-", size, parse_size("ceil_div(T, 64) // 10")), 1),
+    "size_units": lambda size: computed("-", size, parse_size("M // 600")),
 }
 
 

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Launch, LaunchPlan, PointerParam, ScalarParam, TensorMapParam
-from tilewright.base.size import Computed, Extent, Range, Size, axes_of, computed, product, value_of
+from tilewright.base.size import Computed, Extent, Range, Size, axes_of, ceil_div, computed, product, value_of
 from tilewright.base.span import Span
 from tilewright.contract.rules.text_codes import TILES_MISPLACED
 from tilewright.driver.reproof.program_sums import ArrayAxes, axes_of_map, result_arrays
@@ -54,7 +54,7 @@ from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grid_axes, parameter_name
 from tilewright.ir.tile.types import tensor_type
-from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, WALKED, count_name, extent_name, stride_name
+from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, UNITS, WALKED, count_name, extent_name, stride_name
 
 Words: TypeAlias = "NDArray[np.uint64]"
 _MOST_TILES = 1 << 17
@@ -331,6 +331,8 @@ def misplaced_at_run_time(
         named = passed.get(f"size_{stride_name(stride)}", stride)
         if named != stride:
             return _misread(f"a launch passes {named} as a stride, which is {stride}")
+    if unlike := _other_units(program, passed.get(f"size_{UNITS}")):
+        return _misread(unlike)
     for axis in program.run_time:
         size = tile_extent(program, axis)
         if axis == outer:
@@ -369,6 +371,15 @@ def _other_maps(program: tile.ProgramOp, launch: Launch, sizes: Sequence[tuple[S
                 words = ", ".join(map(str, found))
                 return f"a launch encodes a tensor map of {param.buffer} with {words}"
     return ""
+
+
+def _other_units(program: tile.ProgramOp, passed: Size | None) -> str:
+    """In words, another number of units than have rows, as a launch passes it; empty where it is that or none."""
+    decisions = decisions_of(program.attributes["decisions"])
+    if passed is None or not isinstance(decisions, CascadeDecisions):
+        return ""
+    right = ceil_div(Extent(decisions.row), decisions.unit_rows)
+    return "" if passed == right else f"a launch passes {passed} as the units that have rows, which are {right}"
 
 
 def _misplaced_along(

@@ -239,16 +239,17 @@ class UnitRangeOp(AcOperation):
     own = prop_def(StringAttr)
     rest = prop_def(StringAttr)
     tile_units = prop_def(IntAttr)
-    units = prop_def(IntAttr)
+    units = prop_def(AnySize)
     end = prop_def(ArrayAttr[IntAttr])
     row = operand_def(IndexType)
     first = operand_def(IndexType)
     unit = operand_def(IndexType)
 
-    def part(self, tile: tuple[int, int], row: int, unit: int) -> int:
-        """How many iterations a unit has of its own, of those of a tile of this row."""
+    def part(self, tile: tuple[int, int], row: int, unit: int, units: int) -> int:
+        """How many iterations a unit has of its own, of those of a tile of this row. units: the number that `units`
+        is."""
         end = Line(*(each.data for each in self.end))
-        return unit_part(end, tile, row * self.tile_units.data + unit, self.units.data)
+        return unit_part(end, tile, row * self.tile_units.data + unit, units)
 
 
 @irdl_op_definition

@@ -23,6 +23,8 @@ from tilewright.lower.ptx.emit import Text
 
 _WORD = 1 << 32
 TILES, CLUSTERS, TWICE_CLUSTERS, TILES_M, POINTS = "tiles", "clusters", "clusters_twice", "tiles_m", "points"
+UNITS = "units"
+"""Those of a role that have rows, of all tiles."""
 OF_MATRIX = "tiles_of_matrix", "matrix_reciprocal"
 """What the tiles of a matrix, and their reciprocal, are called;"""
 OF_GROUP = "tiles_of_group", "group_reciprocal"
@@ -138,6 +140,8 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                 yield from _of_raster(op, kernel)
             case ac.RangeOp():
                 yield count_name(op.symbol.data), size_of(op.most)
+            case ac.UnitRangeOp():
+                yield UNITS, size_of(op.units)
             case ac.ElementwiseOp():
                 # Of rows that units of threads share, the rows.
                 sizes = sizes_of(op.extents)

@@ -476,7 +476,7 @@ def _decided(
         found = replace(found, ordered=0)
     order = TakenOrder(0, ctas)
     if walked:
-        ends = () if found.ordered or allocated or program.run_time else unit_end(program, axes, found)
+        ends = () if found.ordered or allocated else unit_end(program, axes, found)
         found = replace(found, walked=(replace(walked[0], unit_end=ends),))
         with_answers = -(-bytes_of_cta // SPAN_BYTES) * SPAN_BYTES + ANSWERS_BYTES
         able = target.supports("cluster_launch_control") and with_answers <= target.limit("cta.shared_bytes_max")
