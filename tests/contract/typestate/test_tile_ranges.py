@@ -288,6 +288,33 @@ def test_tiles_that_are_not_taken_together_by_all_are_not_proven(edit: Callable[
     assert "together" in str(verdict) or "in another order" in str(verdict)
 
 
+def as_launched(module: ModuleOp, together: str) -> ModuleOp:
+    for op in loops_over_tiles(module):
+        set_to(op, together=size_attr(parse_size(together)))
+    return module
+
+
+@pytest.mark.parametrize(
+    ("together", "words"),
+    [
+        ("choose(ceil_div(Q, 192) - 1, 2, 1, 44)", ""),
+        ("ceil_div(Q, 192)", ""),
+        ("choose(ceil_div(Q, 192) - 1, 2, 0, 44)", "together"),
+        ("ceil_div(Q, 192) - 1", "together"),
+        ("choose(ceil_div(Z, 192), 2, 1, 44)", "not understood"),
+        ("choose(ceil_div(Q, 192) - 2, 2, 1, 44)", "not understood"),
+        ("choose(ceil_div(Q, 192) - 1, 2, 1, 1073741823)", "32 bits"),
+    ],
+)
+def test_a_launch_says_how_many_matrices_are_taken_together(together: str, words: str) -> None:
+    module = as_launched(apart(run_time=True), together)
+    verdict = verify(module, HOPPER)
+    assert isinstance(verdict, Unknown if words else Proven) and words in str(verdict), verdict
+    if not words:
+        set_to(loops_over_tiles(module)[0], together=size_attr(parse_size("choose(ceil_div(Q, 192) - 1, 2, 1, 43)")))
+        assert "in another order" in str(verify(module, HOPPER))
+
+
 def test_tiles_of_one_length_are_not_taken_together() -> None:
     """Their counts are those of the plain order, in which the last round is another."""
     dims = {"B": 3, "H": 1, "Q": 700, "T": 700, "E": 64, "F": 64}

@@ -239,7 +239,8 @@ def range_claim(kernel: Kernel, extents: Mapping[str, int]) -> RangeClaim | None
     of_matrix = [
         lengths[place_in_order(number, *tiles, loop.raster_group.data, order)[0]] for number in range(prod(tiles))
     ]
-    together, ctas = loop.matrices_together, prod(value_of(each, at) for each in sizes_of(kernel.op.grid))
+    together = None if loop.matrices_together is None else value_of(loop.matrices_together, at)
+    ctas = prod(value_of(each, at) for each in sizes_of(kernel.op.grid))
     matrices = value_of(loop.matrices, at)
     numbers = range(prod(tiles) * matrices)
     by_number = tuple(of_matrix[matrix_of(number, prod(tiles), together, matrices)[1]] for number in numbers)

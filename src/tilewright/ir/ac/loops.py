@@ -26,7 +26,7 @@ from tilewright.base.size import Size, product
 from tilewright.ir.ac.format import AcOperation
 from tilewright.ir.ac.types import GlobalType, IndexType, RingType
 from tilewright.ir.cascade import Line, unit_part, walked_part
-from tilewright.ir.sizes import AnySize, sizes_of
+from tilewright.ir.sizes import AnySize, size_of, sizes_of
 
 TILE_INDICES = 2
 """Region arguments of `ac.tiles` before the matrix's, if there is one, and the carried ones."""
@@ -75,17 +75,18 @@ class TilesOp(_OrderedTiles):
     indices, then the carried values. batch: of so many matrices along each of some axes the tiles, one matrix after the
     other; the matrix's index along each follows the tile's two. first_tile: of the order, before which tiles are
     another loop's (0 where absent). together: of so many matrices the tiles are taken together, of fewer at the end
-    (`ir.tile.order`), by single CTAs. handed: 1 if the hardware hands tiles out (`ac.handed`): the grid has a
+    (`ir.tile.order`), by single CTAs; where it is a number, and only a launch knows how many matrices or tiles there
+    are, no group has fewer. handed: 1 if the hardware hands tiles out (`ac.handed`): the grid has a
     CTA for each tile, CTA c begins with tile c, and goes on with what `ac.work.take` in the body says.
     """
 
     name = "ac.tiles"
-    together = opt_prop_def(IntAttr)
+    together = opt_prop_def(AnySize)
     handed = opt_prop_def(IntAttr)
 
     @property
-    def matrices_together(self) -> int | None:
-        return None if self.together is None else self.together.data
+    def matrices_together(self) -> Size | None:
+        return None if self.together is None else size_of(self.together)
 
     carried = var_operand_def()
     outputs = var_result_def()
