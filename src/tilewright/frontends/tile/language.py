@@ -657,8 +657,11 @@ def argmin(tile: Expression, *, over: Index) -> Tile:
 
 def mean(tile: Expression, *, over: Index) -> Tile:
     """The mean of all elements along an axis of the grid: their sum over their number."""
-    tracer = _tracer("tw.mean")
-    return sum(tile, over=over) / float(tracer.extent(over))
+    extent = _tracer("tw.mean").extent(over)
+    if extent is not None:
+        return sum(tile, over=over) / float(extent)
+    # Only a launch knows how many there are: they are counted where they are summed.
+    return sum(tile, over=over) / sum(where(over >= 0, 1.0, tile), over=over)
 
 
 def logsumexp(tile: Expression, *, over: Index) -> Tile:
