@@ -101,7 +101,7 @@ KINDS = {
         prompts, {"B": Range(1, 2), "H": 1, "M": Range(1, 260), "T": Range(1, 260), "E": 32}, wanted=THREE
     ),
     "keys of which consumers end apart": Kind(
-        prompts, {"B": 1, "H": 1, "M": 260, "T": Range(1, 260), "E": 32}, wanted=THREE
+        prompts, {"B": 2, "H": 1, "M": 260, "T": Range(1, 260), "E": 32}, wanted=THREE
     ),
     "decode of keys": Kind(decode, {"B": Range(1, 20), "H": 4, "T": Range(1, 300), "E": 64}),
 }
