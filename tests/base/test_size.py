@@ -18,6 +18,7 @@ from tilewright.base.size import (
     axes_of,
     bounds,
     ceil_div,
+    chosen,
     computed,
     divisor,
     parse_size,
@@ -38,7 +39,14 @@ def _computed(function: Function, left: Size, right: Size) -> Size:
 
 _FUNCTIONS = st.sampled_from(get_args(Function))
 _LEAVES = st.one_of(st.integers(0, 40), st.sampled_from([Extent("M"), Extent("N")]))
-SIZES = st.recursive(_LEAVES, lambda inner: st.builds(_computed, _FUNCTIONS, inner, inner), max_leaves=6)
+_LISTS = st.lists(st.integers(0, 40), min_size=1, max_size=4).map(tuple)
+
+
+def _made(inner: st.SearchStrategy[Size]) -> st.SearchStrategy[Size]:
+    return st.one_of(st.builds(_computed, _FUNCTIONS, inner, inner), st.builds(chosen, inner, _LISTS))
+
+
+SIZES = st.recursive(_LEAVES, _made, max_leaves=6)
 RANGES = {"M": Range(0, 12, 3), "N": Range(2, 6)}
 
 
@@ -68,6 +76,15 @@ def test_bounds_of_tiles_are_exact() -> None:
     assert axes_of(tiles) == {"M"} and axes_of(7) == frozenset()
 
 
+def test_the_last_of_a_list_stands_for_all_behind_it() -> None:
+    size = chosen(computed("-", Extent("M"), 1), (22, 33, 11))
+    assert [value_of(size, {"M": extent}) for extent in (1, 2, 3, 4, 50)] == [22, 33, 11, 11, 11]
+    assert bounds(size, {"M": Range(2, 9)}) == (11, 33) and bounds(size, {"M": Range(3, 9)}) == (11, 11)
+    assert axes_of(size) == {"M"} and chosen(5, (22, 33)) == 33
+    with pytest.raises(ValueError, match="may be negative"):
+        bounds(chosen(computed("-", Extent("M"), 2), (1, 2)), {"M": Range(1, 9)})
+
+
 def test_numbers_are_computed_at_once() -> None:
     assert ceil_div(129, 128) == 2 and product((3, 4, 5)) == 60
     assert ceil_div(Extent("M"), 1) == Extent("M") == product((1, Extent("M")))
@@ -83,6 +100,9 @@ def test_numbers_are_computed_at_once() -> None:
         "abs(M)",
         "min(M)",
         "min(M, 1, 2)",
+        "choose(M)",
+        "choose(M, 1, N)",
+        "choose(M, 1.5)",
         "1.5",
         "True",
         "-1",
@@ -107,7 +127,8 @@ def test_what_is_no_range(least: int, most: int, multiple_of: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("6", 6), ("N", 1), ("M", 8), ("M * 6", 48), ("M * 6 + N * 4", 4), ("M // 8", 1)]
+    ("text", "number"),
+    [("6", 6), ("N", 1), ("M", 8), ("M * 6", 48), ("M * 6 + N * 4", 4), ("M // 8", 1), ("choose(M, 6, 9)", 3)],
 )
 def test_what_a_size_is_a_multiple_of(text: str, number: int) -> None:
     assert divisor(parse_size(text), {"M": Range(8, 64, 8), "N": Range(1, 9)}) == number

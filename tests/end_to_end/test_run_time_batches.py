@@ -15,8 +15,10 @@ from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.tile.axes import derived_extent
 from tilewright.runtime.arrays import numpy_dtype
+from tilewright.synth.tile.wanted import Wanted
 
 
 @tw.kernel
@@ -77,8 +79,10 @@ class Kind:
     kernel: Kernel
     dims: Mapping[str, int | Range]
     dtype: Mapping[str, str] = field(default_factory=dict[str, str])
+    wanted: Wanted | None = None
 
 
+THREE = Wanted(consumers=3, depth=64)
 KINDS = {
     "products": Kind(products, {"B": Range(0, 9), "M": 70, "N": 72, "T": 136}),
     "products of several tiles": Kind(products, {"B": Range(2, 8, 2), "M": 200, "N": 300, "T": 24}),
@@ -93,6 +97,12 @@ KINDS = {
     "rows and batch": Kind(products, {"B": Range(1, 3), "M": Range(1, 200), "N": 200, "T": 72}),
     "queries": Kind(prompts, {"B": 2, "H": 2, "M": Range(1, 200), "T": 136, "E": 32}),
     "prompts": Kind(prompts, {"B": Range(1, 3), "H": 2, "M": Range(1, 140), "T": Range(1, 140), "E": 32}),
+    "prompts of which consumers end apart": Kind(
+        prompts, {"B": Range(1, 2), "H": 1, "M": Range(1, 260), "T": Range(1, 260), "E": 32}, wanted=THREE
+    ),
+    "keys of which consumers end apart": Kind(
+        prompts, {"B": 2, "H": 1, "M": 260, "T": Range(1, 260), "E": 32}, wanted=THREE
+    ),
     "decode of keys": Kind(decode, {"B": Range(1, 20), "H": 4, "T": Range(1, 300), "E": 64}),
 }
 
@@ -104,7 +114,7 @@ def compiled(name: str, target: str = "sm_90a") -> Compilation:
     dtype = {each.name: "bf16" for each in kind.kernel.parameters if each.element is None}
     return compile_kernel(
         kind.kernel, dims=kind.dims, dtype={**dtype, **kind.dtype}, rerun=True, assembled=target == "sm_100a",
-        target=target,
+        target=target, wanted=kind.wanted,
     )  # fmt: skip
 
 
@@ -123,12 +133,13 @@ def lengths(values: int | Range, tile: int) -> list[int]:
         (name, target)
         for target in ("sm_90a", "sm_100a")
         for name in KINDS
-        if target == "sm_90a" or "columns" not in name
+        if target == "sm_90a" or not ("columns" in name or "apart" in name)
     ],
 )
 def test_every_batch_is_right(name: str, target: str) -> None:
     kind, made = KINDS[name], compiled(name, target)
     assert made.proof.scope == "all trip counts" and made.text_proof is not None and made.plan.run_time is not None
+    assert isinstance(made.decisions, CascadeDecisions) and (made.decisions.unit_end or "apart" not in name)
     run, random = CompiledKernel(made.bundle()), np.random.default_rng(0)
     listed = {axis: lengths(extent, made.decisions.step_along(axis)) for axis, extent in kind.dims.items()}
     for number in range(max(map(len, listed.values()))):

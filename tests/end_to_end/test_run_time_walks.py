@@ -61,6 +61,24 @@ def nearest(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], y: tw.Tensor["M"]):
 
 
 @tw.kernel
+def pooled(
+    q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "N"], o: tw.Tensor["M", "N"], d: tw.Tensor["M"]
+):
+    i, t, e, j = tw.axes("M T E N")
+    s = tw.dot(q[i, e], k[t, e], over=e) * 0.2
+    o[i, j] = tw.dot(tw.softmax(s, over=t), v[t, j], over=t)
+    d[i] = tw.logsumexp(s, over=t) + 0.5 * tw.mean(s, over=t)
+
+
+@tw.kernel
+def spread(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], y: tw.Tensor["M"]):
+    i, t, e = tw.axes("M T E")
+    s = tw.relu(tw.dot(q[i, e], k[t, e], over=e) + 2.0)
+    m = tw.mean(s, over=t)
+    y[i] = tw.mean((s - m) * (s - m), over=t) + 0.1 * m
+
+
+@tw.kernel
 def linear(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "N"], o: tw.Tensor["M", "N"]):
     i, t, e, j = tw.axes("M T E N")
     o[i, j] = tw.dot(tw.dot(q[i, e], k[t, e], over=e) + 1.0, v[t, j], over=t)
@@ -142,6 +160,8 @@ KINDS = {
     "whole tiles": Kind(attended, Range(128, 384, 128), 40, {**WIDE, "H": 2}),
     "numbers of keys": Kind(biased, Range(1, 260), Range(1, 130), WIDE, dict.fromkeys(("b", "lse"), "f32")),
     "folded alone": Kind(nearest, Range(1, 600), 70, {"E": 64}, {"y": "f32"}),
+    "means": Kind(pooled, Range(1, 300), 70, WIDE, {"d": "f32"}),
+    "means of means": Kind(spread, Range(1, 300), 70, {"E": 64}, {"y": "f32"}),
     "nothing folded": Kind(linear, Range(1, 300), 70, WIDE),
     "numbers of 8 bits": Kind(
         causal, Range(16, 304, 16), 70, WIDE, {**dict.fromkeys("qkv", "f8e4m3"), "o": "f32"}, within=6e-2

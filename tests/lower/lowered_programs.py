@@ -22,6 +22,7 @@ from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Instruction, Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.reference import DTYPES, evaluate
+from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import Decisions
 from tilewright.ir.tile.facts import the_program
@@ -135,7 +136,7 @@ def lower_decided(module: ModuleOp, decisions: Decisions) -> Lowered:
 
 def lower(
     kernel: tw.Kernel,
-    dims: Mapping[str, int],
+    dims: Dims,
     elements: Mapping[str, Element] | None = None,
     strides: Mapping[str, tuple[int, ...]] | None = None,
     wanted: Wanted | None = None,

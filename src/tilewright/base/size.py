@@ -4,7 +4,8 @@ A whole number, or an expression over the names of axes: `ceil_div(M, 128)` tile
 CTAs. Where the compiler puts numbers it may put either; two numbers give a number, so that a program whose extents are
 all known has no expressions in it. A launch puts the actual extents in (`value_of`), and what holds for all of them is
 asked of the range (`bounds`), by interval arithmetic: every function here but the remainder is monotone in each operand
-where operands are not negative, as all sizes are.
+where operands are not negative, as all sizes are. Numbers that follow no formula stand in a list, of which a size
+chooses one: `choose(ceil_div(M, 128) - 1, 22, 33)` is 22 of one tile and 33 of more.
 
 Not handled: negative numbers; an expression in which an axis occurs twice has bounds that may be wider than need be.
 Checked by: tests/base/test_size.py, against enumeration.
@@ -88,8 +89,19 @@ class Computed:
         return f"{_enclosed(self.left)} {self.function} {_enclosed(self.right)}"
 
 
-Expression: TypeAlias = Extent | Computed
-Size: TypeAlias = "int | Extent | Computed"
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The number at an index of a list, or the last one where the index is past that."""
+
+    index: Size
+    values: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"choose({self.index}, {', '.join(map(str, self.values))})"
+
+
+Expression: TypeAlias = Extent | Computed | Chosen
+Size: TypeAlias = "int | Extent | Computed | Chosen"
 
 _VALUES: Mapping[Function, Callable[[int, int], int]] = {
     "+": lambda left, right: left + right,
@@ -125,6 +137,11 @@ def computed(function: Function, left: Size, right: Size) -> Size:
     return Computed(function, left, right)
 
 
+def chosen(index: Size, values: tuple[int, ...]) -> Size:
+    """The number at an index of a list that is not empty, or the last one: a number where the index is one."""
+    return Chosen(index, values) if not isinstance(index, int) else values[min(index, len(values) - 1)]
+
+
 def ceil_div(size: Size, by: Size) -> Size:
     """size / by, rounded up."""
     return computed("ceil_div", size, by)
@@ -147,6 +164,8 @@ def value_of(size: Size, extents: Mapping[str, int]) -> int:
             return extents[axis]
         case Computed(function, left, right):
             return _VALUES[function](value_of(left, extents), value_of(right, extents))
+        case Chosen(index, values):
+            return values[min(value_of(index, extents), len(values) - 1)]
 
 
 def axes_of(size: Size) -> frozenset[str]:
@@ -158,6 +177,8 @@ def axes_of(size: Size) -> frozenset[str]:
             return frozenset({axis})
         case Computed(_, left, right):
             return axes_of(left) | axes_of(right)
+        case Chosen(index):
+            return axes_of(index)
 
 
 def bounds(size: Size, ranges: Mapping[str, Range]) -> tuple[int, int]:
@@ -183,6 +204,12 @@ def bounds(size: Size, ranges: Mapping[str, Range]) -> tuple[int, int]:
                 low, high = high, low
             value = _VALUES[function]
             return value(least, low), value(most, high)
+        case Chosen(index, values):
+            least, most = bounds(index, ranges)
+            if least < 0:
+                raise ValueError(f"{size} is computed of what may be negative")
+            found = values[min(least, len(values) - 1) : most + 1]
+            return min(found), max(found)
 
 
 def divisor(size: Size, ranges: Mapping[str, Range]) -> int:
@@ -199,6 +226,8 @@ def divisor(size: Size, ranges: Mapping[str, Range]) -> int:
             return math.gcd(divisor(left, ranges), divisor(right, ranges))
         case Computed():
             return 1
+        case Chosen(_, values):
+            return math.gcd(*values)
 
 
 def number_of(size: Size) -> int:
@@ -232,6 +261,11 @@ def _parsed(tree: ast.expr, text: str) -> Size:
             return Extent(axis)
         case ast.Call(func=ast.Name(id="min" | "max" | "ceil_div" as function), args=[left, right], keywords=[]):
             return computed(function, _parsed(left, text), _parsed(right, text))
+        case ast.Call(func=ast.Name(id="choose"), args=[index, first, *rest], keywords=[]):
+            values = [_parsed(each, text) for each in (first, *rest)]
+            numbers = tuple(each for each in values if isinstance(each, int))
+            if len(numbers) == len(values):
+                return chosen(_parsed(index, text), numbers)
         case ast.BinOp(left=left, op=operator, right=right):
             for kind, function in _OPERATORS.items():
                 if isinstance(operator, kind):
@@ -252,5 +286,6 @@ _OPERATORS: Mapping[type[ast.operator], Function] = {
 
 def _unreadable(text: str) -> TilewrightError:
     return TilewrightError(
-        f"{text!r} is no size", remedy=f"write whole numbers and names of axes with {', '.join(get_args(Function))}"
+        f"{text!r} is no size",
+        remedy=f"write whole numbers and names of axes with {', '.join((*get_args(Function), 'choose'))}",
     )

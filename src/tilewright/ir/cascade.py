@@ -243,7 +243,8 @@ class CascadeDecisions:
     slice_depth: elements in a slot of an axis that products take by slices; 0 where none does.
     rows_bytes: of each consumer, for stores along rows. walked: what tiles of rows walk, where not all of the axis.
     together: places of the batch whose tiles are taken together, the longest first (`ac.tiles`); 0 where one place is
-    taken after the other. further, further_columns: axes of the columns that other products have, and how many.
+    taken after the other; together_at: the size that this is, where the launch says it, else "". further,
+    further_columns: axes of the columns that other products have, and how many.
     tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
     registers. places: of each product in the program, where its sum stands in that part. in_vectors: results that
     leave 16 bytes at a time. shared_columns: loads, by their numbers, of numbers of the streamed columns that each warp
@@ -356,6 +357,7 @@ class CascadeDecisions:
     factor_columns: int = 0
     handed: int = 0
     numbers_apart: int = 0
+    together_at: str = ""
 
     @property
     def unit_end(self) -> Line | None:

@@ -9,11 +9,13 @@ import pytest
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
+from tilewright.base.size import Range, parse_size
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.polynomial import variable
 from tilewright.contract.typestate.typestate import protocol_claims, verify
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
@@ -286,6 +288,33 @@ def test_tiles_that_are_not_taken_together_by_all_are_not_proven(edit: Callable[
     assert "together" in str(verdict) or "in another order" in str(verdict)
 
 
+def as_launched(module: ModuleOp, together: str) -> ModuleOp:
+    for op in loops_over_tiles(module):
+        set_to(op, together=size_attr(parse_size(together)))
+    return module
+
+
+@pytest.mark.parametrize(
+    ("together", "words"),
+    [
+        ("choose(ceil_div(Q, 192) - 1, 2, 1, 44)", ""),
+        ("ceil_div(Q, 192)", ""),
+        ("choose(ceil_div(Q, 192) - 1, 2, 0, 44)", "together"),
+        ("ceil_div(Q, 192) - 1", "together"),
+        ("choose(ceil_div(Z, 192), 2, 1, 44)", "not understood"),
+        ("choose(ceil_div(Q, 192) - 2, 2, 1, 44)", "not understood"),
+        ("choose(ceil_div(Q, 192) - 1, 2, 1, 1073741823)", "32 bits"),
+    ],
+)
+def test_a_launch_says_how_many_matrices_are_taken_together(together: str, words: str) -> None:
+    module = as_launched(apart(run_time=True), together)
+    verdict = verify(module, HOPPER)
+    assert isinstance(verdict, Unknown if words else Proven) and words in str(verdict), verdict
+    if not words:
+        set_to(loops_over_tiles(module)[0], together=size_attr(parse_size("choose(ceil_div(Q, 192) - 1, 2, 1, 43)")))
+        assert "in another order" in str(verify(module, HOPPER))
+
+
 def test_tiles_of_one_length_are_not_taken_together() -> None:
     """Their counts are those of the plain order, in which the last round is another."""
     dims = {"B": 3, "H": 1, "Q": 700, "T": 700, "E": 64, "F": 64}
@@ -299,12 +328,14 @@ def test_tiles_of_one_length_are_not_taken_together() -> None:
 
 
 @cache
-def apart_once() -> ModuleOp:
-    return lower(causal, DIMS, wanted=Wanted(consumers=3)).kernels[0]
+def apart_once(run_time: bool) -> ModuleOp:
+    dims = {**DIMS, "Q": Range(1, 700), "T": Range(1, 700)} if run_time else DIMS
+    return lower(causal, dims, wanted=Wanted(consumers=3)).kernels[0]
 
 
-def apart() -> ModuleOp:
-    return apart_once().clone()
+def apart(run_time: bool = False) -> ModuleOp:
+    """run_time: of rows and columns whose numbers only a launch knows."""
+    return apart_once(run_time).clone()
 
 
 def unit_range(module: ModuleOp) -> ac.UnitRangeOp:
@@ -448,6 +479,15 @@ def behind_its_walk(module: ModuleOp) -> None:
     loop.parent.insert_op_after(op, loop)
 
 
+def units_past_a_word(module: ModuleOp) -> None:
+    set_to(unit_range(module), units=size_attr(parse_size("Q * 4000000")))
+
+
+def units_of_no_axis(module: ModuleOp) -> None:
+    set_to(unit_range(module), units=size_attr(parse_size("ceil_div(Z, 64)")))
+
+
+@pytest.mark.parametrize("run_time", [False, True])
 @pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "edit",
@@ -459,10 +499,20 @@ def behind_its_walk(module: ModuleOp) -> None:
     ],
     ids=lambda edit: edit.__name__,
 )  # fmt: skip
-def test_units_that_do_not_take_a_tiles_iterations_apart_are_not_proven(edit: Callable[[ModuleOp], None]) -> None:
-    module = apart()
+def test_units_that_do_not_take_a_tiles_iterations_apart_are_not_proven(
+    edit: Callable[[ModuleOp], None], run_time: bool
+) -> None:
+    module = apart(run_time)
     edit(module)
     assert not isinstance(verify(module, HOPPER), Proven)
+
+
+@pytest.mark.parametrize("edit", [None, units_past_a_word, units_of_no_axis])
+def test_units_of_tiles_whose_number_a_launch_knows(edit: Callable[[ModuleOp], None] | None) -> None:
+    module = apart(run_time=True)
+    if edit is not None:
+        edit(module)
+    assert isinstance(verify(module, HOPPER), Proven) == (edit is None)
 
 
 @pytest.mark.parametrize("edit", [rest_not_passed, rest_not_released], ids=lambda edit: edit.__name__)

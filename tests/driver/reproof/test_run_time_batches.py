@@ -114,10 +114,12 @@ def prompts(
 
 @cache
 def of_prompts() -> tuple[ModuleOp, str]:
-    """Of a kernel whose batch, rows and keys are all ranges, and which leaves out what its mask does."""
-    dims = {"B": tw.dynamic(1, 9), "M": tw.dynamic(1, 600), "T": tw.dynamic(1, 600), "E": 32, "N": 32}
-    (part,) = uncut(trace(prompts, dims, dict.fromkeys("qkvo", Element.BF16)), target("sm_90a"), Wanted())
-    assert part.decisions.walked
+    """Of a kernel whose batch, rows and keys are all ranges, and which leaves out what its mask does, for tiles and
+    for each consumer's own rows."""
+    dims = {"B": tw.dynamic(1, 34), "M": tw.dynamic(1, 1200), "T": tw.dynamic(1, 1200), "E": 32, "N": 32}
+    wanted = Wanted(consumers=3, depth=64)
+    (part,) = uncut(trace(prompts, dims, dict.fromkeys("qkvo", Element.BF16)), target("sm_90a"), wanted)
+    assert part.decisions.walked and part.decisions.unit_end is not None and part.decisions.together_at
     return part.module, emitted(lower_program(the_program(part.module)))
 
 
@@ -131,6 +133,9 @@ PROMPTS: dict[str, Edit] = {
     "a tile less of each matrix": once(
         r"(ld\.param\.u32\s+(%r\d+), \[size_tiles_of_matrix\];)", r"\1\n\tsub.u32 \2, \2, 1;", 0
     ),
+    "a unit with rows less": once(r"(ld\.param\.u32\s+(%r\d+), \[size_units\];)", r"\1\n\tsub.u32 \2, \2, 1;"),
+    "each consumer ends a tile early": once(r"(sub\.s32\s+(%r\d+), %r\d+, %r\d+;)", r"\1\n\tsub.s32 \2, \2, 1;"),
+    "units of one consumer": once(r"(mad\.lo\.s32\s+%r\d+, %r\d+), 3,", r"\1, 1,"),
 }
 
 
@@ -143,10 +148,20 @@ def test_prompts_of_any_number_and_length(name: str) -> None:
     assert isinstance(verdict, Proven if name == "as it is" else Refuted), verdict
 
 
+MOST = "(ceil_div(M, 192) // 7) * (B // 34)"
+"""1 where there are most tiles, else 0;"""
+SOME = "((ceil_div(M, 192) % 5) // 4) * ((B % 14) // 13)"
+"""1 of 4 tiles of rows and 13 places, or a few others, else 0."""
 PASSED: dict[str, Callable[[Size], Size]] = {
-    "size_stride_M_32": lambda size: computed("+", size, parse_size("M // 600")),
-    "size_tiles": lambda size: computed("+", size, parse_size("(M // 500) * (B // 7)")),
-    "size_count_K": lambda size: computed("max", computed("-", size, parse_size("ceil_div(T, 128) // 5")), 1),
+    "size_stride_M_32": lambda size: computed("+", size, parse_size("M // 1200")),
+    "size_tiles": lambda size: computed("+", size, parse_size(MOST)),
+    "size_count_K": lambda size: computed("max", computed("-", size, parse_size("ceil_div(T, 64) // 19")), 1),
+    "size_together": lambda size: computed("+", size, parse_size(SOME)),
+    "size_together_reciprocal": lambda size: computed("-", size, computed("*", parse_size(SOME), 1 << 31)),
+    "size_whole_groups": lambda size: computed("-", size, parse_size(MOST)),
+    "size_last_together": lambda size: computed("+", size, parse_size(MOST)),
+    "size_tiles_of_group": lambda size: computed("+", size, parse_size(SOME)),
+    "size_units": lambda size: computed("-", size, parse_size("M // 1200")),
 }
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.lower.distribution.evaluated_raster import _MASK, evaluated
 from tests.lower.lowered_programs import gemm
 
+from tilewright.base.size import Extent, Size, ceil_div, chosen, computed, value_of
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile.order import TILE_ORDERS, TileOrder, matrix_of, place_in_order
 from tilewright.lower.distribution.raster import (
@@ -15,10 +16,9 @@ from tilewright.lower.distribution.raster import (
     quotient_and_rest,
     raster,
     raster_quantities,
-    together_quantities,
 )
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.run_time import last_height, reciprocal
+from tilewright.lower.ptx.run_time import OF_MATRIX, PassedSizes, last_height, reciprocal, together_sizes
 
 
 def _evaluated(tile: int, tiles_m: int, tiles_n: int, group: int, order: TileOrder = "grouped") -> tuple[int, int]:
@@ -108,10 +108,26 @@ def test_tiles_of_matrices_taken_together(tiles: int, together: int, matrices: i
         number = text.into("b32", "mov.u32", tile)
         registers = of_matrices_together(text, number, tiles, together, matrices)
         assert evaluated(text, registers, {}) == matrix_of(tile, tiles, together, matrices)
-        depends = {str(each) for each in together_quantities(tiles, together, matrices)}
+        depends = {str(each) for each in together_sizes(tiles, together, matrices).values()}
         written = {word for line in text.lines[1:] for word in line.strip(" \t;").replace(",", "").split()[1:]}
         fixed = {"1", str(tiles - 1)}
         assert {word for word in written if word.isdigit()} <= depends | fixed
+
+
+@pytest.mark.parametrize("matrices", [10, Extent("B")])
+def test_tiles_of_matrices_that_a_launch_takes_together(matrices: Size) -> None:
+    """Groups of a size that the launch says, of no more or more matrices than there are."""
+    tiles, together = ceil_div(Extent("M"), 8), chosen(computed("-", Extent("B"), 1), (2, 1, 5, 3))
+    sizes = {**together_sizes(tiles, together, matrices), OF_MATRIX[0]: tiles}
+    passed = PassedSizes({what: size for what, size in sizes.items() if not isinstance(size, int)})
+    for rows, places in ((1, 1), (9, 2), (30, 3), (8, 7), (40, 6)):
+        at = {"M": rows, "B": places}
+        numbers = {f"size_{what}": value_of(size, at) for what, size in passed.sizes.items()}
+        of_each, taken, several = (value_of(each, at) for each in (tiles, together, matrices))
+        for tile in range(of_each * several):
+            text = Text()
+            registers = of_matrices_together(text, text.into("b32", "mov.u32", tile), tiles, together, matrices, passed)
+            assert evaluated(text, registers, numbers) == matrix_of(tile, of_each, taken, several)
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 3, 7, 352, (1 << 16) + 1])

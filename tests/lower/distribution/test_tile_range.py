@@ -108,5 +108,5 @@ def test_what_is_emitted_takes_a_units_own_iterations_apart(begin, end, own_end,
     lower_unit_range(lowering, apart)
     values = values_of(text)
     count, own, rest = (values[lowering.trips[name]] for name in ("K", "own", "rest"))
-    assert own == apart.part(whole.part(row, most), row, unit)
+    assert own == apart.part(whole.part(row, most), row, unit, 8)
     assert own >= 1 and rest >= 0 and own + rest == count

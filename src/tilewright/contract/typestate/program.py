@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
-from tilewright.base.size import Computed, Extent, Range, Size, axes_of, bounds
+from tilewright.base.size import Chosen, Computed, Extent, Range, Size, axes_of, bounds
 from tilewright.contract.judge.events.prefetches import check_prefetch
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.polynomial import Polynomial, variable
@@ -261,13 +261,16 @@ def _check_tile_orders(op: ac.KernelOp, operations: Operations, findings: Findin
             findings.doubt(f"{most} tiles, more than are counted in 32 bits", tiles)
         together = tiles.matrices_together if isinstance(tiles, ac.TilesOp) else None
         if together is not None:
-            # Of tiles that only the launch counts, all groups of matrices are whole.
+            # Of tiles that only the launch counts, all groups of a number of matrices are whole.
             known = all(isinstance(size, int) for size in (*order[:2], *tiles.batches))
-            some = 1 <= together <= prod(side[0] for side in sides[2:])
-            whole = known or is_multiple(tiles.matrices, together)
-            if not (some and whole and ranges and alone) or tiles.first:
+            least, largest = bounds(together, ranges_at(tiles))
+            fewest = prod(side[0] for side in sides[2:])
+            fits = not isinstance(together, int) or (
+                together <= fewest and (known or is_multiple(tiles.matrices, together))
+            )
+            if least < 1 or not (fits and ranges and alone) or tiles.first:
                 findings.doubt(f"tiles of {together} of {tiles.matrices} matrices together", tiles)
-            elif most + 2 * prod(most_each(op.grid, op)) > 1 << 32:
+            elif max(most, largest * prod(side[1] for side in sides[:2])) + 2 * prod(most_each(op.grid, op)) > 1 << 32:
                 findings.doubt("tiles together on so many CTAs that a number passes what 32 bits hold", tiles)
         named = "grouped" if tiles.order is None else tiles.order.data
         if not fits_order(tiles.raster_group.data, named):
@@ -527,7 +530,7 @@ def _check_legal_at_all(op: ac.TensorMapOp, largest: TensorMap, facts: Target, f
                 dims.append(size)
             case Extent(axis):
                 dims.append(Dim(axis, *_launched(ranges[axis])))
-            case Computed():
+            case Computed() | Chosen():
                 findings.doubt(f"a tensor map of an extent {size}, which is computed of an axis's", op)
                 return
     strides = tuple(size if isinstance(size, int) else str(size) for size in sizes_of(op.strides_bytes))

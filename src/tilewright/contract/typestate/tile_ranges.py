@@ -20,9 +20,12 @@ the sum alone. A circle of waits may pass several units, each with its own split
 least of each for all values, and neither taken apart by loops (`distances`), whose iterations units number differently,
 nor added up as polynomials (`symbolic_cycles`).
 
-Not handled (doubts): units with iterations of their own that issue in an order, in several roles, in tensor memory, or
-where only the launch knows how many tiles of rows there are; clusters, several such symbols, loops over them elsewhere,
-sides of a ring that several roles wait on, uses of rings outside the loops over tiles.
+How many tiles of rows, and units with rows, there are, only the launch may know: the argument is for any number, and of
+lines it is asked that they fit words at the most.
+
+Not handled (doubts): units with iterations of their own that issue in an order, in several roles or in tensor memory;
+clusters, several such symbols, loops over them elsewhere, sides of a ring that several roles wait on, uses of rings
+outside the loops over tiles.
 Checked by: tests/contract/typestate/test_tile_ranges.py and test_ring_programs.py (every interleaving).
 """
 
@@ -128,11 +131,8 @@ def _check_units(kernel: Kernel, ranges: Sequence[ac.RangeOp], findings: Finding
         return
     if op.first is not before[0].result or op.row is not before[0].row:
         findings.doubt("takes apart the iterations of something else than its tile", op)
-    rows = most_of(tile.tiles_m, op)
-    if bounds(size_of(tile.tiles_m), ranges_at(op)) != (rows, rows):
-        findings.doubt("units with iterations of their own, of tiles whose number only the launch knows", op)
-    line, units = integers(op.end), op.tile_units.data
-    if units < 1 or not _fits(line, rows * units - 1) or not 0 <= op.units.data < _INDEX_END:
+    rows, line, units = most_of(tile.tiles_m, op), integers(op.end), op.tile_units.data
+    if units < 1 or not _fits(line, rows * units - 1) or not 0 <= most_of(op.units, op) < _INDEX_END:
         findings.doubt(f"iterations of {units} units a tile before a line {line}", op)
     least, most = ([side.get(name, -1) for name in names] for side in (kernel.minima, kernel.symbols))
     if least[1:] != [1, 0] or most[1] < most[0] or most[2] < most[0] - 1:
@@ -239,7 +239,8 @@ def range_claim(kernel: Kernel, extents: Mapping[str, int]) -> RangeClaim | None
     of_matrix = [
         lengths[place_in_order(number, *tiles, loop.raster_group.data, order)[0]] for number in range(prod(tiles))
     ]
-    together, ctas = loop.matrices_together, prod(value_of(each, at) for each in sizes_of(kernel.op.grid))
+    together = None if loop.matrices_together is None else value_of(loop.matrices_together, at)
+    ctas = prod(value_of(each, at) for each in sizes_of(kernel.op.grid))
     matrices = value_of(loop.matrices, at)
     numbers = range(prod(tiles) * matrices)
     by_number = tuple(of_matrix[matrix_of(number, prod(tiles), together, matrices)[1]] for number in numbers)

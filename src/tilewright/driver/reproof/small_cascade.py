@@ -29,9 +29,9 @@ from tilewright.ir.tile.facts import loads, parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.lower.cascade.place import tile_counts, tiles_walked
-from tilewright.lower.distribution.raster import raster_quantities, together_quantities
+from tilewright.lower.distribution.raster import raster_quantities
 from tilewright.lower.distribution.turns import skip_quantities
-from tilewright.lower.ptx.run_time import reciprocal
+from tilewright.lower.ptx.run_time import reciprocal, together_sizes
 
 SQUARES_MOST = 4
 """Side of the squares of a curve of which the small instance has a whole one."""
@@ -236,7 +236,7 @@ def cascade_decisions(
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices * d.split
     # Of several matrices not all are taken together, so that a group of fewer comes last.
     together = min(d.together, max(1, matrices - 1))
-    if program.run_time and d.together:
+    if program.run_time.keys() & {d.row, *d.batch} and d.together and not d.together_at:
         together = math.gcd(d.together, *(program.extents[axis] for axis in d.batch if axis not in program.run_time))
     # Of run-time tiles the launch says how many CTAs there are, of groups memory how many tiles.
     most = min((CTAS_OF_TEAMS if d.teams > 1 else ctas) * d.cluster_ctas, d.ctas)
@@ -307,7 +307,7 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
         found += skip_quantities(most, each.slots)
     if d.together:
         found += [rows * columns - 1, 2 * d.ctas]
-        found += together_quantities(rows * columns, d.together, matrices)
+        found += map(number_of, together_sizes(rows * columns, d.together, matrices).values())
     for each in d.walked:
         found += [line.offset % (1 << 32) for line in (each.begin, each.end, *each.unit_end)]
         found += [-(-program.extents[d.row] // d.unit_rows)]

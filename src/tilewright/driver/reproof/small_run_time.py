@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from tilewright.base.size import Computed, Extent, Range, Size
+from tilewright.base.size import Chosen, Computed, Extent, Range, Size
 from tilewright.driver.reproof.small import small_extents
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import decisions_of
@@ -69,5 +69,7 @@ def is_of_tiles(size: Size, axis: str, tile_size: int) -> bool:
             return True
         case Computed(_, left, right):
             return is_of_tiles(left, axis, tile_size) and is_of_tiles(right, axis, tile_size)
+        case Chosen(index):
+            return is_of_tiles(index, axis, tile_size)
         case Extent(name):
             return name != axis or tile_size == 1

@@ -10,8 +10,8 @@ of the program's grid of tiles once.
 Of a program with a run-time axis all this is asked for each number of tiles that its range has: the text is one, and
 only the numbers differ that the launch passes (`base.size`). So that is shown of every extent, and that the launch
 passes as many tiles and clusters as there are, and of an axis that is walked as many iterations. Of the outermost axis
-of a batch it is asked at the most places alone: nothing is taken as known there that depends on how many there are, and
-tiles lie in the order of these places, so that those of fewer places are the first ones.
+of a batch the most places stand for all where nothing is taken as known that depends on how many there are, and tiles
+lie in the order of these places, so that those of fewer places are the first ones; else it is asked for each number.
 
 Not handled (nothing is asked then): coordinates that count from anything but one counter, constants and specials, or by
 operations that are no integer arithmetic; what is not followed of the address of a plain store, so that the rest may
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Launch, LaunchPlan, PointerParam, ScalarParam, TensorMapParam
-from tilewright.base.size import Computed, Extent, Range, Size, axes_of, computed, product, value_of
+from tilewright.base.size import Chosen, Computed, Extent, Range, Size, axes_of, ceil_div, computed, product, value_of
 from tilewright.base.span import Span
 from tilewright.contract.rules.text_codes import TILES_MISPLACED
 from tilewright.driver.reproof.program_sums import ArrayAxes, axes_of_map, result_arrays
@@ -54,7 +54,7 @@ from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grid_axes, parameter_name
 from tilewright.ir.tile.types import tensor_type
-from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, WALKED, count_name, extent_name, stride_name
+from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, UNITS, WALKED, count_name, extent_name, stride_name
 
 Words: TypeAlias = "NDArray[np.uint64]"
 _MOST_TILES = 1 << 17
@@ -63,6 +63,8 @@ _MOST_TOGETHER = 1 << 17
 """Of the numbers of tiles along several run-time axes, so many are put together: it takes a second."""
 _MOST_AT_RUN_TIME = 1 << 25
 """So many places are worked out, of all numbers of tiles of a range together, in some seconds."""
+_MOST_JOINTLY = 1 << 10
+"""Of the numbers of tiles along several run-time axes, so many are put together where places depend on all of them."""
 _WORD = np.uint64(0xFFFF_FFFF)
 _DISTANCES = 16
 """So many additions are followed back from a plain store to its address."""
@@ -185,7 +187,7 @@ class _Reader:
             base = item.operands[1].base
             if base is not None and base.name in self.scalars:
                 passed = self.scalars[base.name]
-                return None if passed is None else _Value(self.constant(passed))
+                return None if passed is None else _Value(self.constant(passed % (1 << 32)))
             return _Value(self.constant(0), pointers=frozenset({base.name})) if base is not None else None
         read = item.operands[1:2] if item.row == "shfl.sync" else item.operands[1:]
         found: list[_Value] = []
@@ -317,12 +319,6 @@ def misplaced_at_run_time(
     several = [axis for axis in steps if axis in program.run_time]
     # The tiles of fewer places along a batch's outermost axis are the first of all that there may be.
     outer = next((axis for axis in several if steps[axis] == 1), "")
-    if several == [outer]:
-        found = _misplaced_along(kernel, program, counted, launch, arrays, steps, outer, outer)
-        if isinstance(found, str):
-            outer = ""  # where tiles lie depends on how many places there are: each number is asked for
-        elif found:
-            return found
     for axis in program.run_time:
         named = passed.get(f"size_{extent_name(Extent(axis))}", Extent(axis))
         if named != Extent(axis):
@@ -331,17 +327,19 @@ def misplaced_at_run_time(
         named = passed.get(f"size_{stride_name(stride)}", stride)
         if named != stride:
             return _misread(f"a launch passes {named} as a stride, which is {stride}")
-    for axis in program.run_time:
-        size = tile_extent(program, axis)
-        if axis == outer:
-            continue
-        found = (
-            _misplaced_along(kernel, program, counted, launch, arrays, steps, axis, outer)
-            if axis in steps
-            else _miscounted_walk(passed.get(f"size_{count_name(WALKED)}"), axis, program.run_time[axis], size)
-        )
-        if found:
+    if unlike := _other_units(program, passed.get(f"size_{UNITS}")):
+        return _misread(unlike)
+    for axis in program.run_time.keys() - steps.keys():
+        count, size = passed.get(f"size_{count_name(WALKED)}"), tile_extent(program, axis)
+        if found := _miscounted_walk(count, axis, program.run_time[axis], size):
             return found
+    alone = [axis for axis in several if axis != outer]
+    found = _misplaced_along(kernel, program, counted, launch, arrays, steps, alone, outer) if several else ()
+    if outer and isinstance(found, str):
+        # Where tiles lie depends on how many places there are: each number is asked for, with each of tiles.
+        outer, found = "", _misplaced_along(kernel, program, counted, launch, arrays, steps, several, "")
+    if found:
+        return found
     if outer and (found := _miscounted_together(program, counted, steps, several)):
         return found
     if not steps.keys() & program.run_time.keys():
@@ -363,7 +361,7 @@ def _other_maps(program: tile.ProgramOp, launch: Launch, sizes: Sequence[tuple[S
     for param, found in zip(launch.params, sizes, strict=True):
         if isinstance(param, TensorMapParam):
             rank = len(param.map.dims)
-            extents = [each for each in found[:rank] if isinstance(each, Computed)]
+            extents = [each for each in found[:rank] if isinstance(each, Computed | Chosen)]
             strides = {each for each in found[rank:] if not isinstance(each, int)}
             if extents or strides != apart.get(param.buffer, set()):
                 words = ", ".join(map(str, found))
@@ -371,25 +369,38 @@ def _other_maps(program: tile.ProgramOp, launch: Launch, sizes: Sequence[tuple[S
     return ""
 
 
+def _other_units(program: tile.ProgramOp, passed: Size | None) -> str:
+    """In words, another number of units than have rows, as a launch passes it; empty where it is that or none."""
+    decisions = decisions_of(program.attributes["decisions"])
+    if passed is None or not isinstance(decisions, CascadeDecisions):
+        return ""
+    right = ceil_div(Extent(decisions.row), decisions.unit_rows)
+    return "" if passed == right else f"a launch passes {passed} as the units that have rows, which are {right}"
+
+
 def _misplaced_along(
     kernel: Kernel, program: tile.ProgramOp, counted: _Counted, launch: Launch, arrays: Mapping[str, ArrayAxes],
-    steps: Mapping[str, int], axis: str, outer: str,
+    steps: Mapping[str, int], axes: Sequence[str], outer: str,
 ) -> tuple[Diagnostic, ...] | str:  # fmt: skip
-    """For every number of tiles along an axis of the grid. outer: an axis, fewer places of which are shown to be the
-    first ones; "" where there is none. If that is the axis itself, its most places stand for all."""
-    size, values = tile_extent(program, axis), program.run_time[axis]
-    fixed = {name: -(-program.extents[name] // step) for name, step in steps.items() if name != axis}
-    largest = {values.most: values.most} if axis == outer else _largest_extents(values, size)
-    many = sum(-(-number * size // steps[axis]) for number in largest) * math.prod(fixed.values())
-    if many > _MOST_AT_RUN_TIME:
-        return f"{axis} may have {values}, for which {many} places of tiles would have to be worked out"
-    for extent in largest.values():
-        extents = {**_most(program), axis: extent}
+    """For all numbers of tiles that these axes of the grid have together. outer: one more, fewer places of which are to
+    be the first ones, so that the most stand for all; "" where there is none."""
+    sizes = {axis: tile_extent(program, axis) for axis in axes}
+    listed = [_largest_extents(program.run_time[axis], size).values() for axis, size in sizes.items()]
+    fixed = {name: -(-program.extents[name] // step) for name, step in steps.items() if name not in axes}
+    along = [sum(-(-extent // steps[axis]) for extent in each) for axis, each in zip(axes, listed, strict=True)]
+    many, times = math.prod((*along, *fixed.values())), math.prod(map(len, listed))
+    if many > _MOST_AT_RUN_TIME or (len(axes) > 1 and times > _MOST_JOINTLY):
+        words = " and ".join(f"{axis} of {program.run_time[axis]}" for axis in axes)
+        return f"for {words}, {many} places of tiles would have to be worked out, {times} times"
+    for numbers in product_of(*listed):
+        extents = _most(program) | dict(zip(axes, numbers, strict=True))
         scalars = {
-            name: value_of(one, extents) if axes_of(one) <= {axis} - {outer} and is_of_tiles(one, axis, size) else None
+            name: value_of(one, extents)
+            if axes_of(one) <= {*axes} and all(is_of_tiles(one, axis, size) for axis, size in sizes.items())
+            else None
             for name, one in counted.passed.items()
         }
-        counts = {name: fixed[name] if name in fixed else -(-extent // step) for name, step in steps.items()}
+        counts = fixed | {axis: -(-extents[axis] // steps[axis]) for axis in axes}
         found = _misplaced(kernel, program, launch, arrays, steps, counts, scalars, outer)
         found = found or counted.misread(extents, math.prod(counts.values()))
         if found:

@@ -691,15 +691,10 @@ class KernelTracer:
             self.refuse(f"a reduction over {axis} inside a loop", "reduce before the loop or after it")
         return self.tile(self.build(kind, function, self.widened(self.value_of(operand)), axis).result)
 
-    def extent(self, over: object) -> int:
-        """Elements along an axis that is reduced over."""
+    def extent(self, over: object) -> int | None:
+        """Elements along an axis that is reduced over; None where only a launch knows that."""
         axis = self._summed_axis(over)
-        if axis in self.ranges:
-            self.refuse(
-                f"the number of elements along {axis} is needed here, which only the launch knows",
-                f"give {axis} a number, or tw.sum of it here and the division in a kernel that has the number",
-            )
-        return self.extents[axis]
+        return None if axis in self.ranges else self.extents[axis]
 
     def cast(self, operand: object, element: object) -> Tile:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:

@@ -26,7 +26,7 @@ from tilewright.base.size import Size, product
 from tilewright.ir.ac.format import AcOperation
 from tilewright.ir.ac.types import GlobalType, IndexType, RingType
 from tilewright.ir.cascade import Line, unit_part, walked_part
-from tilewright.ir.sizes import AnySize, sizes_of
+from tilewright.ir.sizes import AnySize, size_of, sizes_of
 
 TILE_INDICES = 2
 """Region arguments of `ac.tiles` before the matrix's, if there is one, and the carried ones."""
@@ -75,17 +75,18 @@ class TilesOp(_OrderedTiles):
     indices, then the carried values. batch: of so many matrices along each of some axes the tiles, one matrix after the
     other; the matrix's index along each follows the tile's two. first_tile: of the order, before which tiles are
     another loop's (0 where absent). together: of so many matrices the tiles are taken together, of fewer at the end
-    (`ir.tile.order`), by single CTAs. handed: 1 if the hardware hands tiles out (`ac.handed`): the grid has a
+    (`ir.tile.order`), by single CTAs; where it is a number, and only a launch knows how many matrices or tiles there
+    are, no group has fewer. handed: 1 if the hardware hands tiles out (`ac.handed`): the grid has a
     CTA for each tile, CTA c begins with tile c, and goes on with what `ac.work.take` in the body says.
     """
 
     name = "ac.tiles"
-    together = opt_prop_def(IntAttr)
+    together = opt_prop_def(AnySize)
     handed = opt_prop_def(IntAttr)
 
     @property
-    def matrices_together(self) -> int | None:
-        return None if self.together is None else self.together.data
+    def matrices_together(self) -> Size | None:
+        return None if self.together is None else size_of(self.together)
 
     carried = var_operand_def()
     outputs = var_result_def()
@@ -239,16 +240,17 @@ class UnitRangeOp(AcOperation):
     own = prop_def(StringAttr)
     rest = prop_def(StringAttr)
     tile_units = prop_def(IntAttr)
-    units = prop_def(IntAttr)
+    units = prop_def(AnySize)
     end = prop_def(ArrayAttr[IntAttr])
     row = operand_def(IndexType)
     first = operand_def(IndexType)
     unit = operand_def(IndexType)
 
-    def part(self, tile: tuple[int, int], row: int, unit: int) -> int:
-        """How many iterations a unit has of its own, of those of a tile of this row."""
+    def part(self, tile: tuple[int, int], row: int, unit: int, units: int) -> int:
+        """How many iterations a unit has of its own, of those of a tile of this row. units: the number that `units`
+        is."""
         end = Line(*(each.data for each in self.end))
-        return unit_part(end, tile, row * self.tile_units.data + unit, self.units.data)
+        return unit_part(end, tile, row * self.tile_units.data + unit, units)
 
 
 @irdl_op_definition

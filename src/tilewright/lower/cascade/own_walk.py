@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import SSAValue
 
+from tilewright.base.size import ceil_div, settled
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import OWN, REST, CascadeDecisions
+from tilewright.ir.sizes import size_attr
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import Build, counted_loop
 from tilewright.lower.cascade.place import Place, line_of
@@ -50,7 +52,7 @@ def open_own_walk(build: Build, program: tile.ProgramOp, d: CascadeDecisions, pl
                 "own": StringAttr(OWN),
                 "rest": StringAttr(REST),
                 "tile_units": IntAttr(d.tile_units),
-                "units": IntAttr(-(-program.extents[d.row] // d.unit_rows)),
+                "units": size_attr(settled(ceil_div(program.sizes[d.row], d.unit_rows), program.run_time)),
                 "end": line_of(d.unit_end),
             },
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from tilewright.base.size import Size, ceil_div, number_of, product, settled
+from tilewright.base.size import Size, ceil_div, number_of, parse_size, product, settled
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision
 from tilewright.ir.group_rows import stands_in_line
@@ -132,7 +132,7 @@ def open_tiles(
         return inside, _placed(inside, program, d, block), list(block.args[indices:])
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
     batch: dict[str, Attribute] = {"batch": size_array(rounds)} if rounds else {}
-    batch |= {"together": IntAttr(d.together)} if d.together else {}
+    batch |= {"together": size_attr(parse_size(d.together_at) if d.together_at else d.together)} if d.together else {}
     batch |= {"handed": IntAttr(1)} if d.handed else {}
     op = ac.TilesOp.create(
         operands=list(carried),

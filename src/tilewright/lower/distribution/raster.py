@@ -37,6 +37,7 @@ from tilewright.lower.ptx.run_time import (
     PassedSizes,
     RasterSizes,
     reciprocal,
+    together_sizes,
 )
 
 _MASK = (1 << 32) - 1
@@ -101,35 +102,31 @@ def quotient_and_rest(
 
 
 def of_matrices_together(
-    text: Text, tile: str, tiles: Size, together: int, matrices: Size, passed: PassedSizes = NONE_PASSED
+    text: Text, tile: str, tiles: Size, together: Size, matrices: Size, passed: PassedSizes = NONE_PASSED
 ) -> tuple[str, str]:
     """Registers with the matrix of a tile and its number in it (`ir.tile.order.matrix_of`), where the tiles of so many
     matrices are taken together. tile: the register with its number over all matrices; tiles: of each. Where only the
-    launch knows how many there are, all groups are whole."""
-    if not (isinstance(tiles, int) and isinstance(matrices, int)):
+    launch knows how many there are, and how many are taken together is a number, all groups are whole."""
+    if isinstance(together, int) and not (isinstance(tiles, int) and isinstance(matrices, int)):
         number, within = quotient_and_rest(text, tile, computed("*", tiles, together), passed, OF_GROUP)
         back, matrix = quotient_and_rest(text, within, together)
         last = text.into("b32", "sub.u32", passed.register(text, OF_MATRIX[0], tiles), 1)
         first = text.into("b32", "mul.lo.u32", number, text.into("b32", "mov.u32", together))
         return text.into("b32", "add.u32", first, matrix), text.into("b32", "sub.u32", last, back)
+    sizes = together_sizes(tiles, together, matrices)
     of_group, by_group, whole, size, by_size, rest, by_rest = (
-        text.into("b32", "mov.u32", each) for each in together_quantities(tiles, together, matrices)
+        passed.register(text, name, each) for name, each in sizes.items()
     )
     group = _divide(text, tile, _Divisor(of_group, by_group))
     is_whole = text.into("pred", "setp.lt.u32", group.quotient, whole)
     width, by_width = (text.into("b32", "selp.b32", *each, is_whole) for each in ((size, rest), (by_size, by_rest)))
     found = _divide(text, group.remainder, _Divisor(width, by_width))
-    number = text.into("b32", "sub.u32", text.into("b32", "mov.u32", tiles - 1), found.quotient)
+    if isinstance(tiles, int):
+        last = text.into("b32", "mov.u32", tiles - 1)
+    else:
+        last = text.into("b32", "sub.u32", passed.register(text, OF_MATRIX[0], tiles), 1)
+    number = text.into("b32", "sub.u32", last, found.quotient)
     return text.into("b32", "mad.lo.u32", group.quotient, size, found.remainder), number
-
-
-def together_quantities(tiles: int, together: int, matrices: int) -> tuple[int, ...]:
-    """Of matrices whose tiles are taken together: tiles of a group of them, and their reciprocal; how many whole groups
-    there are; matrices of a group, and of the rest behind these (1 for none), each with its reciprocal."""
-    whole, rest = divmod(matrices, together)
-    sizes = (together * tiles, together, rest or 1)
-    of_group, size, last = ((each, number_of(reciprocal(each))) for each in sizes)
-    return *of_group, whole, *size, *last
 
 
 def _hilbert_point(text: Text, number: str, side: int) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from tilewright.ir.sizes import size_of
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.places import IndexPlace
-from tilewright.lower.ptx.run_time import count_name
+from tilewright.lower.ptx.run_time import UNITS, count_name
 
 
 def lower_range(lowering: Lowering, op: ac.RangeOp) -> IndexPlace:
@@ -40,7 +40,7 @@ def lower_unit_range(lowering: Lowering, op: ac.UnitRangeOp) -> None:
     number = text.into("b32", "mad.lo.s32", lowering.index(op.row), op.tile_units.data, lowering.index(op.unit))
     before = text.into("b32", "sub.s32", _on_line(text, number, op.end), lowering.index(op.first))
     own = text.into("b32", "min.u32", text.into("b32", "max.s32", before, 1), count)
-    behind = text.into("b32", "mov.u32", op.units.data)
+    behind = lowering.passed.register(text, UNITS, size_of(op.units))
     own = text.into("b32", "selp.b32", own, 1, text.into("pred", "setp.lt.u32", number, behind))
     lowering.trips[op.own.data] = own
     lowering.trips[op.rest.data] = text.into("b32", "sub.u32", count, own)

@@ -23,10 +23,14 @@ from tilewright.lower.ptx.emit import Text
 
 _WORD = 1 << 32
 TILES, CLUSTERS, TWICE_CLUSTERS, TILES_M, POINTS = "tiles", "clusters", "clusters_twice", "tiles_m", "points"
+UNITS = "units"
+"""Those of a role that have rows, of all tiles."""
 OF_MATRIX = "tiles_of_matrix", "matrix_reciprocal"
 """What the tiles of a matrix, and their reciprocal, are called;"""
 OF_GROUP = "tiles_of_group", "group_reciprocal"
-"""and those of matrices whose tiles are taken together."""
+"""and those of matrices whose tiles are taken together;"""
+WHOLE_GROUPS, TOGETHER, LAST_TOGETHER = "whole_groups", "together", "last_together"
+"""how many whole groups of such matrices there are; matrices of one, and of a last one of fewer."""
 WALKED = "K"
 """The symbol that counts the iterations of a walk of all tiles."""
 BAND, BAND_RECIPROCAL, LAST_RECIPROCAL, SQUARED = "band", "band_reciprocal", "last_reciprocal", "squared"
@@ -80,6 +84,21 @@ class RasterSizes:
         return {**found, SQUARED: self.squared} if order == "hilbert" else found
 
 
+def together_sizes(tiles: Size, together: Size, matrices: Size) -> dict[str, Size]:
+    """Of matrices whose tiles, so many of each, are taken together: tiles of a group of them, and their reciprocal; how
+    many whole groups there are; matrices of a group, and of the rest behind these (1 for none), each with its
+    reciprocal."""
+    of_group, last = computed("*", tiles, together), computed("max", computed("%", matrices, together), 1)
+    return {
+        **dict(zip(OF_GROUP, (of_group, reciprocal(of_group)), strict=True)),
+        WHOLE_GROUPS: computed("//", matrices, together),
+        TOGETHER: together,
+        f"{TOGETHER}_reciprocal": reciprocal(together),
+        LAST_TOGETHER: last,
+        f"{LAST_TOGETHER}_reciprocal": reciprocal(last),
+    }
+
+
 def tiles_of_clusters(op: ac.TilesOp | ac.TurnTilesOp | ac.PrefetchOp, kernel: ac.KernelOp) -> tuple[Size, Size]:
     """How many clusters' tiles lie side by side along rows and columns."""
     cluster = [each.data for each in kernel.cluster]
@@ -127,9 +146,10 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                 together = op.matrices_together if isinstance(op, ac.TilesOp) else None
                 of_matrix = product(tiles_of_clusters(op, kernel))
                 if together is not None:
-                    of_group = computed("*", of_matrix, together)
                     yield TWICE_CLUSTERS, computed("*", clusters_launched(kernel), 2)
-                    yield from zip(OF_GROUP, (of_group, reciprocal(of_group)), strict=True)
+                    # Of a number of matrices all groups are whole.
+                    sizes = together_sizes(of_matrix, together, op.matrices)
+                    yield from (each for each in sizes.items() if each[0] in OF_GROUP or not isinstance(together, int))
                 if op.batch is not None or together is not None:
                     yield from zip(OF_MATRIX, (of_matrix, reciprocal(of_matrix)), strict=True)
                     yield from ((extent_name(extent), extent) for extent in op.batches[1:])
@@ -138,6 +158,8 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                 yield from _of_raster(op, kernel)
             case ac.RangeOp():
                 yield count_name(op.symbol.data), size_of(op.most)
+            case ac.UnitRangeOp():
+                yield UNITS, size_of(op.units)
             case ac.ElementwiseOp():
                 # Of rows that units of threads share, the rows.
                 sizes = sizes_of(op.extents)

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tilewright.base.plural import counted
+from tilewright.base.size import ceil_div, settled
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import (
     ANSWERS_BYTES,
@@ -102,7 +103,7 @@ from tilewright.synth.cascade.values import check_neighbours, check_stores, chec
 from tilewright.synth.cascade.walk import issued_ahead
 from tilewright.synth.cascade.walk.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.walk.past_end import bounded_once
-from tilewright.synth.cascade.walk.tile_order import TakenOrder, order_of_walks
+from tilewright.synth.cascade.walk.tile_order import TakenOrder, order_of_launch, order_of_walks
 from tilewright.synth.cascade.walk.walk_iteration import adds_late, order_pays, skips_ones
 from tilewright.synth.cascade.walk.walk_range import unit_end, walk_range
 from tilewright.synth.cascade.walk.walk_time import (
@@ -477,17 +478,23 @@ def _decided(
         found = replace(found, ordered=0)
     order = TakenOrder(0, ctas)
     if walked:
-        ends = () if found.ordered or allocated or program.run_time else unit_end(program, axes, found)
+        ends = () if found.ordered or allocated else unit_end(program, axes, found)
         found = replace(found, walked=(replace(walked[0], unit_end=ends),))
         with_answers = -(-bytes_of_cta // SPAN_BYTES) * SPAN_BYTES + ANSWERS_BYTES
         able = target.supports("cluster_launch_control") and with_answers <= target.limit("cta.shared_bytes_max")
         lengths, place_bytes = walked_lengths(program, found), _place_bytes(program, axes, slots)
-        handed = wanted.handed if able and not program.run_time else False
-        inner = math.prod(program.extents[axis] for axis in _behind_run_time(program, axes.batch))
-        order = order_of_walks(
-            lengths, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target, handed,
-            of=inner if program.run_time else 0,
-        )  # fmt: skip
+        sizes = [settled(program.sizes[axis], program.run_time) for axis in axes.batch]
+        tiles_m = settled(ceil_div(program.sizes[axes.row], BLOCK_ROWS * choice.consumers), program.run_time)
+        if all(isinstance(size, int) for size in (tiles_m, *sizes)):
+            handed = wanted.handed if able and not program.run_time else False
+            order = order_of_walks(
+                lengths, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target, handed
+            )  # fmt: skip
+        else:
+            together, at = order_of_launch(
+                lengths, tiles_m, columns, sizes, program.run_time, RASTER_GROUP, place_bytes, ctas, target
+            )
+            order, found = TakenOrder(together, ctas), replace(found, together_at=at)
         longest = counted(walked[0].longest, "tile")
         words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
         words += ("each consumer as far as its own rows need",) if ends else ()
@@ -556,12 +563,6 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     iteration = max(d.tile_streamed, _MOST_STREAMED) if by_products else iteration_cost(d, target)
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * iteration
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
-
-
-def _behind_run_time(program: tile.ProgramOp, batch: Sequence[str]) -> Sequence[str]:
-    """The axes of a batch behind the last whose extent only the launch knows."""
-    last = max((at for at, axis in enumerate(batch) if axis in program.run_time), default=-1)
-    return batch[last + 1 :]
 
 
 def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDecision, ...]) -> int:

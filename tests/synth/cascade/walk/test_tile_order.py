@@ -1,14 +1,17 @@
 """Orders of tiles whose walks have different lengths: no order that leaves a CTA more than the plain one does."""
 
+from itertools import product as product_of
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lower.cascade_programs import attention, causal
 from tests.lower.lowered_programs import lower
 
+from tilewright.base.size import Chosen, Extent, Range, ceil_div, parse_size, product, value_of
 from tilewright.ir.cascade import RASTER_GROUP, Line, WalkRange, walked_part
 from tilewright.ir.tile.order import matrix_of, place_in_order, taken
-from tilewright.synth.cascade.walk.tile_order import TakenOrder, order_of_walks
+from tilewright.synth.cascade.walk.tile_order import TakenOrder, order_of_launch, order_of_walks
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
@@ -76,6 +79,54 @@ def test_fewer_ctas_take_tiles_whose_rounds_would_drift():
     walked = WalkRange(Line(0, 0, 1), Line(1, 1, 1), 128)
     assert longest_share(walked, 128, (128, 1), 16, 128, 1) == 16 * 128 * 131 // 2 // 128
     assert longest_share(walked, 128, (128, 1), 16, 132, 1) > 1.4 * 16 * 128 * 131 // 2 // 128
+
+
+def launched(rows, batch, ranges, place_bytes=1):
+    """What order_of_launch finds for a causal walk of 128 rows a tile, as a function of extents."""
+    most = -(-ranges["M"].most // 128) if "M" in ranges else rows
+    lengths = [[row + 1] for row in range(most)]
+    tiles = ceil_div(Extent("M"), 128) if "M" in ranges else rows
+    together, at = order_of_launch(lengths, tiles, 1, batch, ranges, RASTER_GROUP, place_bytes, 132, HOPPER)
+    assert not at or value_of(parse_size(at), {axis: each.most for axis, each in ranges.items()}) == together
+    return together, at
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "ranges"),
+    [
+        (0, (4, 16), {"M": Range(1, 2048)}),
+        (16, (Extent("B"), 16), {"B": Range(1, 16)}),
+        (16, (3, Extent("B")), {"B": Range(2, 20, 2)}),
+        (0, (Extent("B"), 16), {"B": Range(1, 8), "M": Range(128, 1024, 128)}),
+    ],
+)
+def test_a_launch_takes_as_many_places_together_as_are_best_of_its_tiles(rows, batch, ranges):
+    """No share is a tenth longer than in the best order of exactly these extents, and few are much longer at all."""
+    _, at = launched(rows, batch, ranges)
+    apart = []
+    for extents in product_of(*(each.launched for each in ranges.values())):
+        dims = dict(zip(ranges, extents, strict=True))
+        if dims.get("M", 128) % 128 > 1:
+            continue
+        tiles = -(-dims["M"] // 128) if "M" in dims else rows
+        places = value_of(product(batch), dims)
+        walked, plain = WalkRange(*CAUSAL, tiles), min(132, tiles * places)
+        best = order_of_walks(
+            [[row + 1] for row in range(tiles)], (tiles, 1), RASTER_GROUP, places, 1, plain, HOPPER, False
+        )
+        share = longest_share(walked, tiles, (tiles, 1), places, plain, value_of(parse_size(at), dims))
+        apart.append(share / longest_share(walked, tiles, (tiles, 1), places, best.ctas, best.together))
+    assert max(apart) <= 1.1 and sum(apart) / len(apart) <= 1.02, apart
+
+
+def test_groups_of_many_numbers_of_tiles_cut_no_place_of_the_known_ones():
+    together, at = launched(0, (Extent("B"), 12), {"B": Range(1, 4096), "M": Range(1, 1 << 15)})
+    assert not at and 12 % together == 0
+
+
+def test_a_list_of_a_launch_has_a_number_for_each_of_tiles():
+    size = parse_size(launched(0, (Extent("B"), 2), {"B": Range(4, 20, 4), "M": Range(1, 128 * 24)})[1])
+    assert isinstance(size, Chosen) and len(size.values) == 5 * 24
 
 
 def test_tiles_of_one_length_and_tiles_with_ctas_of_their_own_stay_in_the_plain_order():

@@ -94,3 +94,8 @@ def test_consumers_that_need_what_their_tile_needs_have_no_end():
     left = np.tri(8, dtype=bool).repeat(2, axis=0)
     (walked,) = fitted_range(np.tri(8, dtype=bool), 128, 128)
     assert fitted_end(left, walked, 2, 64, 128) == ()
+    (end,) = fitted_end(left, walked, 2, 64, 128, some=True)
+    lengths = [walked_part(walked.begin, walked.end, 8, row) for row in range(8)]
+    assert [unit_part(end, lengths[unit // 2], unit, 16) for unit in range(16)] == [1 + unit // 2 for unit in range(16)]
+    # Of 15 units the last of a tile has no rows.
+    assert unit_part(end, lengths[7], 15, 15) == 1

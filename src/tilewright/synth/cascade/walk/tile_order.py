@@ -14,6 +14,10 @@ Where consumers of a tile end their walks by themselves, the one with the most i
 far ahead of the others. A tile counts for an iteration more than it has: its first product, its last one and its
 results stand alone.
 
+Where only a launch knows how many tiles there are, it says how many places are taken together: the best of each number
+of tiles is found here, and stands in a list (`base.size.Chosen`). Where that would have many entries, the number is one
+by which no group of the known places is cut, so that where a tile lies does not depend on how many there are.
+
 Not handled: groups of more places than `_MOST_TOGETHER`. Checked by: tests/synth/cascade/walk/test_tile_order.py.
 """
 
@@ -21,12 +25,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.base.size import Range, Size, bounds, chosen, computed, divisor, product
 from tilewright.ir.tile.order import place_in_order
 from tilewright.targets import Target
 
@@ -37,6 +42,11 @@ _WORTH_SAVING = 32
 _SHARE_OF_CACHE = 2
 """Half of the L2 cache is for what is read again; the rest holds what passes."""
 _MOST_TOGETHER = 256
+_PARTS = 12
+"""Of the CTAs, the twelfth part and more are tried as places that a launch takes together."""
+_MOST_LAUNCHED, _MOST_PLACES = 1 << 8, 1 << 22
+"""Numbers of tiles of rows and of places that a launch may have, which its plan lists, and their tiles in all, which
+the second proof works out one by one."""
 _OF_TILE = 1
 """Iterations that a tile takes besides its own: of causal attention, 64 elements a head, 1.3 us, and an iteration 1.25
 (H200, `python -m bench attention`)."""
@@ -61,20 +71,16 @@ def order_of_walks(
     ctas: int,
     target: Target,
     handed: bool | None,
-    of: int = 0,
 ) -> TakenOrder:
     """In which order, and by how many of `ctas` CTAs, tiles are taken. handed: whether they may be handed out, and must
-    be; None where that is to be found out; of: a number that places taken together divide, where there is one.
+    be; None where that is to be found out.
 
     lengths: of each tile of rows, of each consumer that ends by itself. tiles: of a place, along rows and columns, in
     bands of `group`. place_bytes: what is brought for one place along the streamed axis."""
     if len({tuple(each) for each in lengths}) == 1:
         return TakenOrder(0, ctas)
-    count = math.prod(tiles)
-    numbered = [place_in_order(number, *tiles, group)[0] for number in range(count)]
-    of_place = _OF_TILE + np.array([lengths[row] for row in numbered]).T
-    room = max(1, target.limit("device.l2_bytes") // _SHARE_OF_CACHE // max(1, place_bytes))
-    groups = [each for each in range(min(places, room, _MOST_TOGETHER) + 1) if not (each and of % each)]
+    of_place = _of_place(lengths, tiles, group)
+    groups = range(min(places, _room(place_bytes, target)) + 1)
     fewest = ctas - ctas // _SHARE_LEFT_IDLE
     by_number = {each: _in_order(of_place, places, each) for each in groups}
 
@@ -94,6 +100,67 @@ def order_of_walks(
     even = (each for each in groups if not each or places % each == 0)
     found, together = min((_as_they_come(by_number[each], ctas), each) for each in even)
     return TakenOrder(together, ctas, True) if handed or _WORTH_SAVING * (share - found) > share else order
+
+
+def order_of_launch(
+    lengths: Sequence[Sequence[int]],
+    rows: Size,
+    columns: int,
+    batch: Sequence[Size],
+    ranges: Mapping[str, Range],
+    group: int,
+    place_bytes: int,
+    ctas: int,
+    target: Target,
+) -> tuple[int, str]:
+    """How many places are taken together at the most tiles, 0 for one after the other, and the size that says so of
+    all, "" where that is one number. rows: tiles of a place; batch: how many places there are along each axis; both of
+    which have the number only a launch knows. Other parameters as of `order_of_walks`."""
+    if len({tuple(each) for each in lengths}) == 1:
+        return 0, ""
+    along = [size for size in batch if not isinstance(size, int)]
+    known = math.prod(size for size in batch if isinstance(size, int))
+    (fewest, most), (low, high) = bounds(rows, ranges), bounds(product(along), ranges)
+    apart = math.gcd(low, divisor(product(along), ranges))
+    tried, places = range(fewest, most + 1), range(low, high + 1, apart)
+    longest = [max(each) for each in lengths]
+
+    def best(rows: Sequence[int], places: Sequence[int], behind: int = 0) -> int:
+        """Of each of these numbers of tiles of rows and of places alike: the number by which shares pass the mean by
+        the least part. behind: a number that it divides, if one."""
+        # Of fewer rows masks leave less to bring.
+        room = _room(place_bytes * max(longest[: rows[-1]]) // max(longest), target)
+        parts = (each * ctas // part for part in range(1, _PARTS + 1) for each in (1, 2))
+        groups = [each for each in sorted({1, room, *parts}) if 1 <= each <= room]
+        groups = [each for each in range(1, room + 1) if behind % each == 0] if behind else groups
+        lost = dict.fromkeys(groups, 0.0)
+        for number in set(rows):
+            of_place = _of_place(lengths, (number, columns), group)
+            for each in {known * each for each in places}:
+                mean = float(of_place.sum(axis=1).max()) * each
+                for together in groups:
+                    lost[together] += _longest(_in_order(of_place, each, together), TakenOrder(together, ctas)) / mean
+        return min(lost, key=lost.__getitem__)
+
+    if len(tried) * len(places) > _MOST_LAUNCHED or sum(tried) * sum(places) * columns * known > _MOST_PLACES:
+        last = max((at for at, size in enumerate(batch) if not isinstance(size, int)), default=-1)
+        behind = math.prod(size for size in batch[last + 1 :] if isinstance(size, int))
+        return best([most, -(-most // 2)], [high, -(-high // 2)], behind), ""
+    number = computed("//", computed("-", product(along), low), apart)
+    index = computed("+", computed("*", computed("-", rows, fewest), len(places)), number)
+    values = tuple(best([each], [one]) for each in tried for one in places)
+    return values[-1], str(chosen(index, values))
+
+
+def _of_place(lengths: Sequence[Sequence[int]], tiles: tuple[int, int], group: int) -> NDArray[np.int64]:
+    """Iterations of a place's tiles, by consumer, in their order; a tile's own besides."""
+    numbered = [place_in_order(number, *tiles, group)[0] for number in range(math.prod(tiles))]
+    return _OF_TILE + np.array([lengths[row] for row in numbered]).T
+
+
+def _room(place_bytes: int, target: Target) -> int:
+    """Places that are taken together at most."""
+    return min(_MOST_TOGETHER, max(1, target.limit("device.l2_bytes") // _SHARE_OF_CACHE // max(1, place_bytes)))
 
 
 def _as_they_come(lengths: NDArray[np.int64], ctas: int) -> int:

@@ -52,18 +52,23 @@ def fitted_range(left: NDArray[np.bool_], rows: int, columns: int) -> tuple[Walk
 
 def unit_end(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions) -> tuple[Line, ...]:
     """The line before which a consumer's walk ends, in the number of its rows, where its tile's walk has ends; none
-    where no consumer ends before its tile."""
+    where no consumer ends before its tile. Of run-time rows some do at some extent: those without a row."""
     empty = empty_tiles(program, axes, d.unit_rows, d.tile_streamed)
-    return () if empty is None else fitted_end(~empty, d.walked[0], d.tile_units, d.unit_rows, d.tile_streamed)
+    if empty is None:
+        return ()
+    some = d.row in program.run_time and d.tile_units > 1
+    return fitted_end(~empty, d.walked[0], d.tile_units, d.unit_rows, d.tile_streamed, some=some)
 
 
-def fitted_end(left: NDArray[np.bool_], walked: WalkRange, units: int, rows: int, columns: int) -> tuple[Line, ...]:
+def fitted_end(
+    left: NDArray[np.bool_], walked: WalkRange, units: int, rows: int, columns: int, *, some: bool = False
+) -> tuple[Line, ...]:
     """The line by which consumers walk least, each all that is left of its rows. left: by consumer's rows and tile of
-    columns; units: consumers of a tile."""
+    columns; units: consumers of a tile; some: there is a line even where these walk no less than their tile."""
     count, most = left.shape
     behind = np.where(left.any(axis=1), most - np.argmax(left[:, ::-1], axis=1), 0)
     parts = [walked_part(walked.begin, walked.end, most, unit // units) for unit in range(-(-count // units) * units)]
-    best: tuple[int, tuple[Line, ...]] = (sum(length for _, length in parts), ())
+    best: tuple[int, tuple[Line, ...]] = (sum(length for _, length in parts) + some, ())
     for slope in _slopes(behind, rows, columns):
         line = _line(slope, behind, most, 1)
         if _fits(line, len(parts)):
