@@ -18,7 +18,7 @@ tests/driver/compile/test_sequence.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Literal
@@ -36,7 +36,7 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import NoTensorMap, contractions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, to_attribute
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import reductions, stores, the_program
+from tilewright.ir.tile.facts import loops, reductions, stores, the_program
 from tilewright.synth.cascade.register_sum import ComputedBefore
 from tilewright.synth.cascade.unmapped_slots import copied_by_threads, pass_microseconds
 from tilewright.synth.cut.certificate import require_same
@@ -88,6 +88,11 @@ class Part:
     derivation: Streamed | None = None
     entries: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """Of the program, no other's in a sequence."""
+        return the_program(self.traced).sym_name.data
+
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
@@ -115,10 +120,29 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
         parts = tuple(
             _explained(part, f"{empty_words(the_program(module))}, so that folds are numbers") for part in parts
         )
+    return launched(_derived(parts), target, wanted) if parts else ()
+
+
+def decided_anew(parts: Sequence[Part], target: Target, wishes: Mapping[str, Wanted]) -> tuple[Part, ...]:
+    """The parts with other overrides for those of these names; those that are to be cut are several, for which the
+    overrides of their own names count in the same way. Raises TilewrightError."""
+    found: list[Part] = []
+    for part in parts:
+        wish = wishes.get(part.name)
+        if wish is not None and wish.cut:
+            others = {name: each for name, each in wishes.items() if name != part.name}
+            found += decided_anew(_derived(_chain(part.traced, target, wish)), target, others)
+        else:
+            found += [part] if wish is None else _derived((decided(part.traced, target, wish),))
+    return tuple(found)
+
+
+def _derived(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts, once the walks that the compiler found are shown to be theirs."""
     for part in parts:
         if part.derivation is not None:
             part.derivation.require()
-    return launched(parts, target, wanted) if parts else ()
+    return parts
 
 
 def uncut(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
@@ -279,6 +303,8 @@ def _first(refusal: TilewrightError) -> TilewrightError:
 
 
 def _sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    if wanted.cut and not _is_decided(wanted) and loops(the_program(module)):
+        module = in_value_form(module) or module
     if not _is_cut(the_program(module)):
         refuse_run_time(the_program(module))
         return _of_loops(module, target, wanted)
