@@ -101,12 +101,6 @@ def condition_of_python(x: X, y: X):
     y[i, j] = tw.where(True, x[i, j], 0.0)  # here
 
 
-@refused(r"the index over N is used as a number")
-def divided(x: X, y: X):
-    i, j = tw.grid("M", "N")
-    y[i, j] = x[i, j] + j / 2  # here
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_conditions_are_refused_at_the_authors_line(name):
     refused_at_its_line(*CASES[name], __file__)

@@ -597,13 +597,19 @@ def matmul_operator(x: C, y: C):
     y[i, j] = x[i, j] @ x[i, j]  # here
 
 
+@refused(r"not enough values to unpack .*tw.axes and tw.grid give one index for each axis")
+def one_index_too_many(x: C, y: C):
+    i, j, k = tw.grid("M", "N")  # here
+    y[i, j] = x[i, j] + 0.0 * k
+
+
 @refused(r"`\*\*` is not an operator of tiles")
 def power(x: C, y: C):
     i, j = tw.grid("M", "N")
     y[i, j] = x[i, j] ** 2  # here
 
 
-@refused(r"this operator is not one of tiles")
+@refused(r"`//` and `%` are no operators of tiles \(.*k // 128 is a block")
 def floor_division(x: C, y: C):
     i, j = tw.grid("M", "N")
     y[i, j] = x[i, j] // 2  # here
@@ -639,13 +645,13 @@ def transpose_vector(x: ROW, y: C):
     y[i, j] = x[j].T  # here
 
 
-@refused(r"\.to\('bf16'\) \(use tw.bf16, tw.f16, tw.f32")
+@refused(r"\.to takes no 'bf16' \(use tw.bf16, tw.f16, tw.f32")
 def cast_to_text(x: C, y: C):
     i, j = tw.grid("M", "N")
     y[i, j] = x[i, j].to("bf16")  # here
 
 
-@refused(r"\.to\(f64\)")
+@refused(r"\.to takes no f64 ")
 def cast_to_double(x: C, y: C):
     i, j = tw.grid("M", "N")
     y[i, j] = x[i, j].to(Element.F64)  # here

@@ -58,6 +58,14 @@ def refusal(kernel: tw.Kernel) -> TilewrightError:
         (ROW, "y[i] = sum(a[i, k])", "not iterable", "tw.sum(x, over=k)"),
         (ROW, "y[i] = tw.var(a[i, k], over=k)", "no tw.var", "tw.mean((x - m) * (x - m), over=j)"),
         (ROW, "y[i] = a[i, 0]", "0 is no index", "a tensor of its own"),
+        (ROW, "y[i] = a[i, k]", "is stored to a tensor over (M)", "folded along K as by tw.sum"),
+        (ROW, "print(f'{a[i, k]:.3f}')", "no numbers to print", "a tensor of its own"),
+        (ROW, "y[i] = [a[i, k] for _ in range('K')][0]", "range visits no axis", "tw.sum(x[i, k], over=k)"),
+        (ROW, "y[i] = tw.cumsum(a[i, k], over=k)", "no tw.cumsum", "tw.where(k <= j, x[i, k], 0.0)"),
+        (ROW, "y[i] = tw.topk(a[i, k], 2)", "no tw.topk", "first = tw.argmax"),
+        (SAME, "y[i, k] = tw.clamp(a[i, k], min=0.0, most=1.0)", "tw.clamp takes no min", "least, most"),
+        (SAME, "y[i, k] = a[i, k].to('bf16')", ".to takes no 'bf16'", "use tw.bf16"),
+        (SAME, "y[i, k] = a[i, 63 - k]", "a tile of numbers is used as an index", "displaced by whole numbers"),
         (ROW, "tw.atomic_add(y[i], a[i, k])", "no tw.atomic_add", "one program stores each element"),
         (SAME, "p = tw.program_id(0)", "no tw.program_id", "tw.axes('M N')"),
         (SAME, "p = tw.arange(0, 64)", "no tw.arange", "tw.axes('M N')"),
@@ -121,6 +129,11 @@ B = np.random.default_rng(1).standard_normal(40).astype(np.float16)
 WIDE = X.astype(np.float64)
 
 
+LINES, COLUMNS = np.ogrid[:40, :48]
+NUMBERED = WIDE * (8 - COLUMNS) / 4 - COLUMNS / 8 - 2 / (LINES + 1) - COLUMNS
+SECOND = "y[i] = tw.max(tw.where(tw.equal(k, first), -math.inf, a[i, k]), over=k)"
+
+
 @pytest.mark.parametrize(
     ("shape", "line", "expected"),
     [
@@ -134,6 +147,8 @@ WIDE = X.astype(np.float64)
         (SAME, "y[i, k] = tw.maximum(a[i, k].to(tw.bf16), 0.0)", np.maximum(WIDE, 0)),
         (SAME, "y[i, k] = tw.where(k <= i, a[i, k], -float('inf'))", np.where(np.tri(40, 48), WIDE, -INF)),
         (BIAS, "y[i, k] = a[i, k] * b[i]", WIDE * B[:, None]),
+        (SAME, "y[i, k] = a[i, k] * (8 - k) / 4 - k / 8 - 2 / (i + 1 + 0 * k) + -k", NUMBERED),
+        (ROW, f"first = tw.argmax(a[i, k], over=k); {SECOND}", np.sort(WIDE, axis=1)[:, -2]),
     ],
 )  # fmt: skip
 def test_what_the_remedies_propose_works(

@@ -187,8 +187,10 @@ def test_wrong_declarations_are_refused_with_a_remedy(declare, message):
     ],
 )
 def test_wrong_axes_are_refused(axes, message):
-    with pytest.raises(TilewrightError, match=message):
+    with pytest.raises(TilewrightError, match=message) as refused:
         tw.Tensor[axes]
+    assert refused.value.span is not None
+    assert refused.value.span.text == "tw.Tensor[axes]"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.function import Function
 from tilewright.ir.group_rows import group_pitches
 from tilewright.ir.scaled_terms import scale_ops, scaled_term
@@ -378,6 +379,11 @@ class MapDimensions:
     inner: Dimension
     outer: Dimension
     further: tuple[Dimension, ...]
+
+    def strides_bytes(self, element_bytes: int) -> tuple[int, ...]:
+        """Of all dimensions but the innermost. A single element is apart from no other: any stride describes it."""
+        apart = [(each.extent, each.stride * element_bytes) for each in (self.outer, *self.further)]
+        return tuple(-(-size // RUN_BYTES) * RUN_BYTES if extent == 1 else size for extent, size in apart)
 
 
 def map_dimensions(load: tile.LoadOp, axes: CascadeAxes) -> MapDimensions | None:

@@ -14,6 +14,7 @@ from tests.lower.row_programs import PROGRAMS, assert_near
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import ElementwiseDecisions
 from tilewright.ir.tile.facts import the_program
@@ -276,6 +277,20 @@ def test_the_last_rows_come_first_where_the_cache_does_not_hold_what_the_kernel_
     found = store_rows.last_first(after, decisions, the_program(before), hopper)
     assert isinstance(found, ElementwiseDecisions)
     assert [row.backwards for row in found.rows] == [backwards]
+
+
+@tw.kernel
+def biased_rows(
+    x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], bias: tw.Tensor["R"], at: tw.Tensor["N", tw.i32],
+    y: tw.Tensor["M", "N"],
+):  # fmt: skip
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.softmax(tw.dot(x[i, k], w[j, k], over=k) + bias[at[j]], over=j)
+
+
+def test_rows_after_another_kernel_read_where_integers_say():
+    made = compile_kernel(biased_rows, dims={"M": 33, "N": 300, "K": 64, "R": 9}, rerun=False, assembled=False)
+    assert len(made.parts) == 2 and isinstance(made.decisions, ElementwiseDecisions)
 
 
 def test_a_product_that_only_a_sum_needs_is_rounded_with_it():

@@ -48,6 +48,12 @@ def product_of_norm(x: tw.Tensor["M", "K"], g: tw.Tensor["K"], w: tw.Tensor["N",
 
 
 @tw.kernel
+def how_often_largest(x: tw.Tensor["M", "N"], y: tw.Tensor["N"]):
+    i, j = tw.axes("M N")
+    y[j] = tw.mean(tw.where(tw.equal(j, tw.argmax(x[i, j], over=j)), 1.0, 0.0), over=i)
+
+
+@tw.kernel
 def largest_of_product(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", tw.i32]):
     i, j, k = tw.axes("M N K")
     y[i] = tw.argmax(tw.dot(x[i, k], w[j, k], over=k), over=j)

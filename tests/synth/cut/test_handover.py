@@ -3,6 +3,7 @@
 import pytest
 from tests.synth.cut.cut_programs import (
     batch_with_logsumexp,
+    how_often_largest,
     layers,
     matmul_in_loop,
     norm_of_product,
@@ -31,6 +32,7 @@ _DIMS = {
     layers: {"M": 70, "N": 33, "K": 40, "L": 50},
     batch_with_logsumexp: {"B": 3, "M": 70, "N": 33, "K": 40},
     sums_both_ways: {"M": 70, "N": 33},
+    how_often_largest: {"M": 70, "N": 33},
 }
 
 
@@ -52,6 +54,12 @@ def test_a_product_is_handed_over_as_it_is_and_its_rows_begin_at_whole_runs() ->
     assert len(contractions(the_program(cut.programs[0]))) == 1
     assert not contractions(the_program(cut.programs[1]))
     assert len(reductions(the_program(cut.programs[1]))) == 2
+
+
+def test_a_number_along_an_axis_is_handed_over_as_arithmetic_takes_it() -> None:
+    (cut,) = (each for each in _cuts(how_often_largest) if each.divides_sums)
+    assert _handed(cut) == (Element.F32, (70,), (1,))
+    require_same(the_program(traced(how_often_largest, M=70, N=33)), cut)
 
 
 def test_an_operand_is_handed_over_as_the_product_takes_it() -> None:

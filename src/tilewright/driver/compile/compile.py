@@ -27,7 +27,7 @@ from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.assembling import assembling, is_known_to_spill
 from tilewright.driver.compile.predicted import predicted_microseconds
-from tilewright.driver.compile.sequence import Part, decided, joined, launched, sequence, settled
+from tilewright.driver.compile.sequence import Part, decided, decided_anew, joined, launched, sequence, settled
 from tilewright.driver.compile.spills import Spilled, spilled, without_spills
 from tilewright.driver.reproof.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof.reproof import reprove
@@ -202,50 +202,50 @@ def compile_kernel(
         _compile_once, kernel, target=target, dims=dims, dtype=dtype, strides=strides, wanted=wanted, rerun=rerun,
         assembled=assembled, progress=progress,
     )  # fmt: skip
-    try:
-        return _kept_in_registers(once, wanted, rerun=rerun)
-    except Spilled as refusal:
-        if wanted.cut is not None:
-            raise
-        # What is too much for one kernel's threads may be handed over.
-        wanted = replace(wanted, cut=True)
-        try:
-            return _kept_in_registers(partial(once, wanted=wanted), wanted, rerun=rerun)
-        except TilewrightError:
-            raise refusal from None
+    return _kept_in_registers(once, wanted, rerun=rerun)
 
 
 def _kept_in_registers(once: Callable[..., Compilation], wanted: Wanted, *, rerun: bool) -> Compilation:
     """The first compilation that does not spill. Raises Spilled where there is none."""
-    revised: dict[int, Wanted] = {}
+    revised: dict[str, Wanted] = {}
     compilation = once(revised=revised)
-    while (number := _first_that_spills(compilation)) is not None:
-        before = revised.get(number, wanted)
-        if before.stream_k is None and _streams(compilation.parts[number]):
+    while (part := _first_that_spills(compilation)) is not None:
+        before = revised.get(part.name, wanted)
+        if before.stream_k is None and _streams(part):
             # Loops over parts of tiles take registers that whole tiles leave.
-            revised = {**revised, number: replace(before, stream_k=False)}
+            revised = {**revised, part.name: replace(before, stream_k=False)}
             compilation = once(revised=revised)
             continue
-        compilation, revised = _without_spills(once, compilation, number, revised, before, rerun=rerun)
+        try:
+            compilation, revised = _without_spills(once, compilation, part, revised, before, rerun=rerun)
+        except Spilled as refusal:
+            if before.cut is not None:
+                raise
+            # What is too much for one kernel's threads may be handed over.
+            revised = {**revised, part.name: replace(wanted, cut=True)}
+            try:
+                compilation = once(revised=revised)
+            except TilewrightError:
+                raise refusal from None
     return compilation
 
 
 def _without_spills(
     once: Callable[..., Compilation],
     compilation: Compilation,
-    number: int,
-    revised: Mapping[int, Wanted],
+    part: Part,
+    revised: Mapping[str, Wanted],
     wanted: Wanted,
     *,
     rerun: bool,
-) -> tuple[Compilation, dict[int, Wanted]]:
+) -> tuple[Compilation, dict[str, Wanted]]:
     """The compilation with another tile for one of its programs, whose kernels spill, and all overrides that it has.
     Raises Spilled where no tile keeps its registers."""
-    spill_bytes = _spilled_bytes(compilation, number)
-    target, part = target_named(compilation.target), compilation.parts[number]
+    spill_bytes = _spilled_bytes(compilation, part)
+    target = target_named(compilation.target)
     tried = [part.decisions]
     for wish in without_spills(part.decisions, wanted, spill_bytes, target):
-        wishes = {**revised, number: wish}
+        wishes = {**revised, part.name: wish}
         try:
             found = decided(part.traced, target, wish).decisions
             if found in tried:
@@ -261,23 +261,23 @@ def _without_spills(
             if error.findings:
                 raise
             continue  # a tile that does not suit the program's arrays or memory
-        if _spilled_bytes(other, number) == 0:
+        if all(_spilled_bytes(other, each) == 0 for each in other.parts if each.name == part.name):
             return other, wishes
     raise spilled(compilation.name, compilation.ptx, spill_bytes)
 
 
-def _spilled_bytes(compilation: Compilation, number: int) -> int:
+def _spilled_bytes(compilation: Compilation, part: Part) -> int:
     """Of a thread's registers, by the kernels of one of the programs."""
     if compilation.assembly is None:
         return 0
-    entries = compilation.parts[number].entries
-    found = [each for each in compilation.assembly.functions if each.name in entries or len(compilation.parts) == 1]
+    found = [
+        each for each in compilation.assembly.functions if each.name in part.entries or len(compilation.parts) == 1
+    ]
     return sum(each.spill_store_bytes + each.spill_load_bytes for each in found)
 
 
-def _first_that_spills(compilation: Compilation) -> int | None:
-    numbers = range(len(compilation.parts))
-    return next((number for number in numbers if _spilled_bytes(compilation, number)), None)
+def _first_that_spills(compilation: Compilation) -> Part | None:
+    return next((part for part in compilation.parts if _spilled_bytes(compilation, part)), None)
 
 
 def _streams(part: Part) -> bool:
@@ -293,12 +293,12 @@ def _compile_once(
     dtype: str | Element | Mapping[str, str | Element],
     strides: Mapping[str, tuple[int, ...]] | None,
     wanted: Wanted,
-    revised: Mapping[int, Wanted],
+    revised: Mapping[str, Wanted],
     rerun: bool,
     assembled: bool,
     progress: Progress | None,
 ) -> Compilation:
-    """`compile_kernel` with one configuration, spilling or not. revised: overrides of single programs, by number."""
+    """`compile_kernel` with one configuration, spilling or not. revised: overrides of single programs, by name."""
     facts = target_named(target)
     clock = _Clock(progress)
     kernel, wanted = aligned(kernel, elements_of(kernel, dtype), wanted)
@@ -309,15 +309,8 @@ def _compile_once(
         wanted = replace(wanted, mapped=demanded)
         parts = sequence(source, facts, wanted)
         if revised:
-            wishes = {number: _mapped(each, demanded) for number, each in revised.items()}
-            parts = launched(
-                [
-                    decided(part.traced, facts, wishes[number]) if number in wishes else part
-                    for number, part in enumerate(parts)
-                ],
-                facts,
-                wanted,
-            )
+            wishes = {name: replace(each, mapped=demanded) for name, each in revised.items()}
+            parts = launched(decided_anew(parts, facts, wishes), facts, wanted)
         parts = [settled(part, wanted) for part in parts]
         for part in parts:
             program = the_program(part.module)
@@ -363,10 +356,6 @@ def _compile_once(
         kernel.name, target, source, tuple(parts), modules, claims, proof, text_proof, staged, ptx, plan, assembly,
         clock.seconds,
     )  # fmt: skip
-
-
-def _mapped(wanted: Wanted, demanded: tuple[str, ...]) -> Wanted:
-    return replace(wanted, mapped=demanded)
 
 
 def aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:

@@ -219,7 +219,9 @@ def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str,
         for axis, extent in zip(item.axes, view.shape, strict=True):
             if dims.setdefault(axis, extent) != extent:
                 raise TilewrightError(
-                    f"axis {axis} is {dims[axis]} elsewhere and {extent} in {item.name}", span=kernel.span
+                    f"axis {axis} is {dims[axis]} elsewhere and {extent} in {item.name}",
+                    span=kernel.span,
+                    remedy=f"pass arrays that have one extent along {axis}; {item.name} is over {', '.join(item.axes)}",
                 )
         dtypes[item.name] = view.element
         strides[item.name] = view.strides

@@ -18,7 +18,7 @@ tests/driver/compile/test_sequence.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Literal
@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.driver.compile.met import Met
 from tilewright.driver.compile.walked import walk_of
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.driver.reproof.whole_results import whole_results
@@ -36,7 +37,7 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import NoTensorMap, contractions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, to_attribute
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import reductions, stores, the_program
+from tilewright.ir.tile.facts import loops, reductions, stores, the_program
 from tilewright.synth.cascade.slots.unmapped_slots import copied_by_threads, pass_microseconds
 from tilewright.synth.cascade.sums.register_sum import ComputedBefore
 from tilewright.synth.cut.certificate import require_same
@@ -88,6 +89,11 @@ class Part:
     derivation: Streamed | None = None
     entries: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """Of the program, no other's in a sequence."""
+        return the_program(self.traced).sym_name.data
+
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
@@ -115,10 +121,29 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
         parts = tuple(
             _explained(part, f"{empty_words(the_program(module))}, so that folds are numbers") for part in parts
         )
+    return launched(_derived(parts), target, wanted) if parts else ()
+
+
+def decided_anew(parts: Sequence[Part], target: Target, wishes: Mapping[str, Wanted]) -> tuple[Part, ...]:
+    """The parts with other overrides for those of these names; those that are to be cut are several, for which the
+    overrides of their own names count in the same way. Raises TilewrightError."""
+    found: list[Part] = []
+    for part in parts:
+        wish = wishes.get(part.name)
+        if wish is not None and wish.cut:
+            others = {name: each for name, each in wishes.items() if name != part.name}
+            found += decided_anew(_derived(_chain(part.traced, target, wish)), target, others)
+        else:
+            found += [part] if wish is None else _derived((decided(part.traced, target, wish),))
+    return tuple(found)
+
+
+def _derived(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts, once the walks that the compiler found are shown to be theirs."""
     for part in parts:
         if part.derivation is not None:
             part.derivation.require()
-    return launched(parts, target, wanted) if parts else ()
+    return parts
 
 
 def uncut(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
@@ -279,12 +304,14 @@ def _first(refusal: TilewrightError) -> TilewrightError:
 
 
 def _sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    if wanted.cut and not _is_decided(wanted) and loops(the_program(module)):
+        module = in_value_form(module) or module
     if not _is_cut(the_program(module)):
         refuse_run_time(the_program(module))
         return _of_loops(module, target, wanted)
     rowed = with_rows(module)
     module = module if rowed is module else in_loop_form(rowed)
-    return _certified(_best(module, target, wanted, forced=wanted.cut is True))
+    return _certified(_best(module, target, wanted, _met(module), forced=wanted.cut is True))
 
 
 def _of_loops(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
@@ -297,7 +324,7 @@ def _of_loops(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, .
         valued = None if wanted.cut is False or _is_decided(wanted) else in_value_form(module)
         try:
             if valued is not None:
-                return _certified(_best(valued, target, wanted))
+                return _certified(_best(valued, target, wanted, _met(valued)))
         except TilewrightError:
             pass  # what the author wrote is refused
         raise refusal
@@ -370,10 +397,16 @@ def _of_program(module: ModuleOp, wanted: Wanted) -> Wanted:
     )
 
 
+def _met(module: ModuleOp) -> Met:
+    """Nothing yet, of a search that begins with this program."""
+    return Met(frozenset(name.data for name in the_program(module).parameters))
+
+
 def _best(
     module: ModuleOp,
     target: Target,
     wanted: Wanted,
+    met: Met,
     *,
     forced: bool = False,
     cuttable: _Cuttable = "anywhere",
@@ -396,7 +429,7 @@ def _best(
     if one is not None and not forced:
         limits = (min(limit, _WORTH_PARTS * one.microseconds), min(limit, _WORTH * one.microseconds))
     unmapped: list[NoTensorMap] = []
-    best = None if wanted.cut is False else _cut_best(module, target, wanted, limits, one, cuttable, unmapped)
+    best = None if wanted.cut is False else _cut_best(module, target, wanted, met, limits, one, cuttable, unmapped)
     if best is not None:
         return best
     if one is None:
@@ -419,6 +452,7 @@ def _cut_best(
     module: ModuleOp,
     target: Target,
     wanted: Wanted,
+    met: Met,
     limits: tuple[float, float],
     one: _Sequence | None,
     cuttable: _Cuttable,
@@ -436,7 +470,7 @@ def _cut_best(
         if least >= limit:
             break  # parts are offered first
         try:
-            found = _of_cut(whole, cut, target, replace(wanted, cut=None), limit)
+            found = _of_cut(whole, cut, target, replace(wanted, cut=None), met, limit)
         except NoTensorMap as refusal:
             unmapped.append(refusal)
             continue
@@ -469,29 +503,43 @@ def _offered(
     yield from ((module, cut) for cut in cuts(program) if cut.divides_sums or idle)
 
 
-def _of_cut(module: ModuleOp, cut: Cut, target: Target, wanted: Wanted, limit: float) -> _Sequence | None:
+def _of_cut(module: ModuleOp, cut: Cut, target: Target, wanted: Wanted, met: Met, limit: float) -> _Sequence | None:
     """The best sequence of a cut that takes less than `limit`. What its programs take at least is asked first."""
-    open_ = [least_microseconds(the_program(side), target) for side in cut.programs]
+    rest: _Cuttable = "not" if cut.parts else "anywhere"
+    first: _Cuttable = "in parts" if cut.workspaces and not cut.parts else rest
+    how: list[_Cuttable] = [first, *(rest for _ in cut.programs[1:])]
+    forms = [met.form(side) for side in cut.programs]
+    open_ = [
+        max(least_microseconds(the_program(side), target), met.least_microseconds(form, cuttable))
+        for side, form, cuttable in zip(cut.programs, forms, how, strict=True)
+    ]
     sides: list[_Sequence] = []
-    for side in cut.programs:
+    for side, form, cuttable in zip(cut.programs, forms, how, strict=True):
         left = limit - sum(each.microseconds for each in sides) - sum(open_)
         if left <= 0:
             return None
-        cuttable = "not" if cut.parts else "in parts" if cut.workspaces and not sides else "anywhere"
-        sides.append(_side(in_loop_form(side), target, wanted, cuttable, left + open_.pop(0)))
+        left += open_.pop(0)
+        try:
+            sides.append(_side(in_loop_form(side), target, wanted, met, cuttable, left))
+        except NoTensorMap:
+            raise  # whoever cuts asks whether a copy of the array helps
+        except TilewrightError:
+            met.note(form, cuttable, left)
+            raise
+        met.note(form, cuttable, left, sides[-1].microseconds)
         if len(sides) == 1 and not _are_stored_whole(sides[0].parts, cut.workspaces):
             return None
     found = _one_after_another(sides)
     return None if found.microseconds >= limit else replace(found, cuts=((module, cut), *found.cuts))
 
 
-def _side(module: ModuleOp, target: Target, wanted: Wanted, cuttable: _Cuttable, limit: float) -> _Sequence:
+def _side(module: ModuleOp, target: Target, wanted: Wanted, met: Met, cuttable: _Cuttable, limit: float) -> _Sequence:
     """The best sequence of a program of a cut, behind one that computes an operand which no walk takes. Raises
     TilewrightError where there is none."""
     try:
-        return _best(module, target, wanted, cuttable=cuttable, limit=limit)
+        return _best(module, target, wanted, met, cuttable=cuttable, limit=limit)
     except ComputedBefore as apart:
-        return _one_after_another([_side(each, target, wanted, cuttable, limit) for each in apart.programs])
+        return _one_after_another([_side(each, target, wanted, met, cuttable, limit) for each in apart.programs])
 
 
 def _one_after_another(found: Sequence[_Sequence]) -> _Sequence:

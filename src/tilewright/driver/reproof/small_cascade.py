@@ -209,7 +209,7 @@ def cascade_decisions(
         found = map_dimensions(listed[slot.load], axes)
         assert found is not None, "the program's own load has a map"
         dimensions = (found.inner, found.outer, *found.further)
-        apart = tuple(each.stride * slot.element_bytes for each in dimensions[1:])
+        apart = found.strides_bytes(slot.element_bytes)
         return replace(slot, dims=tuple(each.extent for each in dimensions), strides_bytes=apart)
 
     grouping = tuple(replace(each, pitch=program.extents[d.row] if each.pitch else 0) for each in d.grouping)

@@ -35,7 +35,9 @@ class CompiledKernel:
     def __repr__(self) -> str:
         return f"<compiled {self.bundle.name} for {self.bundle.target}>"
 
-    def __call__(self, *inputs: object, out: object = None, on: Place = "auto", seed: int = 0) -> Any:
+    def __call__(
+        self, *inputs: object, out: object = None, on: Place = "auto", seed: int = 0, **unknown: object
+    ) -> Any:
         """Run the kernel.
 
         Args:
@@ -48,6 +50,11 @@ class CompiledKernel:
         Raises:
             TilewrightError: The arrays do not fit the program, or `out` cannot be written to.
         """
+        if unknown:
+            raise TilewrightError(
+                f"{self.bundle.name} takes no argument {min(unknown)}",
+                remedy=f"pass {', '.join(_inputs(self.bundle))} in this order, and out=, on= or seed= if wanted",
+            )
         if on not in get_args(Place):
             raise TilewrightError(f"nothing runs on {on!r}", remedy=f"choose from {', '.join(get_args(Place))}")
         if on == "gpu" or (on == "auto" and any(_is_on_gpu(array) for array in inputs)):
@@ -59,6 +66,10 @@ def _is_on_gpu(array: object) -> bool:
     device = getattr(array, "__dlpack_device__", None)
     # DLPack device types: 1 CPU, 2 CUDA, 3 pinned host, 13 managed.
     return device is not None and int(cast("tuple[int, int]", device())[0]) in (2, 13)
+
+
+def _inputs(bundle: Bundle) -> list[str]:
+    return [buffer.name for buffer in bundle.plan.buffers if buffer.role == "input"]
 
 
 def run_on_machine(
@@ -73,7 +84,7 @@ def run_on_machine(
 
     Raises TilewrightError for arrays that do not fit, and for a fault, race or hang, with the line of PTX.
     """
-    named = [buffer.name for buffer in bundle.plan.buffers if buffer.role == "input"]
+    named = _inputs(bundle)
     if len(inputs) != len(named):
         raise TilewrightError(
             f"{bundle.name} takes {len(named)} arrays and got {len(inputs)}", remedy=f"pass {', '.join(named)}"

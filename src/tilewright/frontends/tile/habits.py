@@ -11,6 +11,7 @@ also compiles what the remedies propose.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import traceback
@@ -42,7 +43,9 @@ _REMEDIES = {
     **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul"), "write tw.dot(x, y, over=k)"),
     **dict.fromkeys(("attention", "scaled_dot_product_attention"), "write tw.dot, tw.softmax and tw.dot"),
     **dict.fromkeys(("rms_norm", "layer_norm"), "write it with tw.mean and tw.rsqrt, as examples/rows.py does"),
-    **dict.fromkeys(("cumsum", "cumprod", "sort", "argsort", "topk", "associative_scan"), _FOLDS),
+    "cumsum": "with a further axis of the same extent, write tw.sum(tw.where(k <= j, x[i, k], 0.0), over=k)",
+    "topk": "with first = tw.argmax(x, over=j), the next is tw.argmax(tw.where(tw.equal(j, first), -inf, x), over=j)",
+    **dict.fromkeys(("cumprod", "sort", "argsort", "associative_scan"), _FOLDS),
     **dict.fromkeys(("prod", "any", "all", "norm", "histogram", "reduce", "amax", "amin"), _FOLDS),
     **dict.fromkeys(
         ("var", "std"), "with m = tw.mean(x, over=j), write tw.mean((x - m) * (x - m), over=j)"
@@ -137,13 +140,19 @@ def _said(error: Exception | SystemExit, text: str, names: list[str]) -> tuple[s
         case AttributeError() if type(error.obj).__name__ in _HANDLES:
             return f"{_HANDLES[type(error.obj).__name__]} has no {error.name}", _instead_of(error.name or "", names)
         case TypeError() if (keyword := _KEYWORD.search(words)) and keyword[1] in names:
-            return f"tw.{keyword[1]} takes no {keyword[2]}", remedy_of(keyword[2], ("over",))
+            return f"tw.{keyword[1]} takes no {keyword[2]}", _parameter_of(keyword[1], keyword[2])
         case TypeError() if missing := _MISSING.search(words):
             return f"tw.{missing[1]} does not say which axis it folds", _OVER
         case TypeError() if "ufunc" in words or "__array_" in words:
             called = _FOREIGN.search(text)
             name = called[1] if called else ""
             return "NumPy computes no tiles", _instead_of(name, names)
+        case ValueError() if "values to unpack" in words:
+            return words, "tw.axes and tw.grid give one index for each axis that they name"
+        case TypeError() if "__format__" in words:
+            return "there are no numbers to print while tracing", _REMEDIES["print"]
+        case TypeError() if "range(" in text and "interpreted as an integer" in words:
+            return "Python's range visits no axis", _REMEDIES["range"]
         case TypeError() if any(f"'{handle}'" in words for handle in _HANDLES):
             called = re.search(r"\b(len|sum|max|min|sorted|list|any|all|range|int)\(", text)
             return words[0].lower() + words[1:], _instead_of(called[1] if called else "", names)
@@ -151,6 +160,13 @@ def _said(error: Exception | SystemExit, text: str, names: list[str]) -> tuple[s
             return f"tw.{called[1]} is not for tiles", _REMEDIES[called[1]]
         case _:
             return f"{type(error).__name__}{': ' if words else ''}{words}", "fix the file"
+
+
+def _parameter_of(function: str, name: str) -> str:
+    """For a keyword that a function of the language does not take: what it takes."""
+    language = sys.modules[f"{__package__}.language"]
+    known = list(inspect.signature(getattr(language, function)).parameters)
+    return _OVER if "over" in known and name in _REMEDIES else nearest_name(name, known)
 
 
 def _instead_of(name: str, names: list[str]) -> str:

@@ -218,6 +218,8 @@ def _annotations(function: types.FunctionType, enclosing: dict[str, object], spa
     """Annotations as objects, also under `from __future__ import annotations`, which leaves them as text."""
     try:
         return inspect.get_annotations(function, globals=function.__globals__, locals=enclosing, eval_str=True)
+    except TilewrightError as error:
+        raise TilewrightError(error.message, span=error.span or span, remedy=error.remedy) from None
     except (NameError, AttributeError, SyntaxError) as error:
         raise TilewrightError(
             f"the annotations of {function.__name__} cannot be read: {error}",
@@ -245,6 +247,13 @@ def tensor_axes(axes: object) -> TensorAxes:
             f"a tensor names axis {checked[0]} twice", remedy="name the axes apart; two may have the same extent"
         )
     return TensorAxes(tuple(checked), element)
+
+
+def at_line(error: TilewrightError, file: str, line: int) -> TilewrightError:
+    """The error at a line of a file; as it is where the line is none of a file, as that of a text is none."""
+    if error.span is not None or file.startswith("<"):
+        return error
+    return TilewrightError(error.message, span=Span(file, line, text=source_line(file, line)), remedy=error.remedy)
 
 
 def promised(

@@ -26,6 +26,7 @@ This module imports no xDSL: `trace` implements `Tracer`. Checked by tests/front
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVa
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import Range
-from tilewright.frontends.tile.kernel import Kernel, TensorAxes, kernel, tensor_axes
+from tilewright.frontends.tile.kernel import Kernel, TensorAxes, at_line, kernel, tensor_axes
 from tilewright.ir.function import Function
 
 __all__ = [
@@ -230,13 +231,25 @@ class Index(_Compared):
     def __rmul__(self, other: object) -> Tile:
         return self.tracer.binary(Function.MUL, other, self)
 
+    def __rsub__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.SUB, other, self)
+
+    def __truediv__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.DIV, self, other)
+
+    def __rtruediv__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.DIV, other, self)
+
+    def __neg__(self) -> Tile:
+        return self.tracer.binary(Function.SUB, 0.0, self)
+
     def _refuse(self, other: object) -> NoReturn:
         self.tracer.refuse(
-            f"the index over {self.axis} is used as a number",
-            "compare it, multiply it, add or subtract whole numbers, tiles or other indices",
+            f"the index over {self.axis} is used as a number of Python's",
+            "compare it, or use + - * / with numbers, tiles and other indices: it is the number of each element",
         )
 
-    __truediv__ = __rfloordiv__ = __rmod__ = __rsub__ = _refuse
+    __rfloordiv__ = __rmod__ = _refuse
 
     def __iter__(self) -> Iterator[Index]:
         """Itself alone: `(i,) = tw.axes("M")` names one axis, as `i = tw.grid("M")` does."""
@@ -351,7 +364,10 @@ class Expression(_Compared):
     __matmul__ = __rmatmul__ = _matmul
 
     def _unknown(self, other: object) -> NoReturn:
-        self.tracer.refuse("this operator is not one of tiles", "use + - * / or a function of tw")
+        self.tracer.refuse(
+            "`//` and `%` are no operators of tiles",
+            "use + - * / or a function of tw; of an index, k // 128 is a block and k % 128 a place in it",
+        )
 
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _unknown
 
@@ -439,7 +455,11 @@ class Tensor(TensorHandle, Generic[*_Axes]):
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, axes: object) -> TensorAxes:
-            return tensor_axes(axes)
+            try:
+                return tensor_axes(axes)
+            except TilewrightError as error:
+                author = sys._getframe(1)
+                raise at_line(error, author.f_code.co_filename, author.f_lineno) from None
 
 
 @dataclass(frozen=True, slots=True)

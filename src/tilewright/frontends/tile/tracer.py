@@ -477,7 +477,9 @@ class KernelTracer:
         owner = value.owner
         if not isinstance(owner, LoadOp) or isinstance(owner.tensor.owner, GatherOp):
             self.refuse(
-                "a tile of numbers is used as an index", "load a tensor of tw.i32 there, as it is: x[rows[i], j]"
+                "a tile of numbers is used as an index",
+                "load a tensor of tw.i32 there, as it is: x[rows[i], j]; an index is displaced by whole numbers, as in "
+                "x[i + 1, j], and divided into blocks, as in x[i // 8, j]",
             )
         if tensor_type(owner.tensor).element_kind is not Element.S32:
             self.refuse(
@@ -698,7 +700,8 @@ class KernelTracer:
 
     def cast(self, operand: object, element: object) -> Tile:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:
-            self.refuse(f".to({element_name(element)})", "use tw.bf16, tw.f16, tw.f32, tw.f8e4m3, tw.f8e5m2 or tw.i8")
+            kinds = "tw.bf16, tw.f16, tw.f32, tw.f8e4m3, tw.f8e5m2 or tw.i8"
+            self.refuse(f".to takes no {element_name(element)}", f"use {kinds}")
         return self.tile(self._cast(self.value_of(operand), element))
 
     def transpose(self, operand: object) -> Tile:

@@ -537,6 +537,10 @@ class StoreOp(IRDLOperation):
             remedy = f"give a tile over {axes_text(tensor.axis_names)}"
             if value.axis_names == tensor.axis_names[::-1]:
                 remedy = "transpose the tile with .T"
+            further = [axis for axis in value.axis_names if axis not in tensor.axis_names]
+            if further:
+                remedy += f", folded along {', '.join(further)} as by tw.sum(tile, over=...), or store it to a tensor "
+                remedy += f"over {axes_text(value.axis_names)}"
             raise RuleViolation(
                 f"a tile over {axes_text(value.axis_names)} is stored to a tensor over {axes_text(tensor.axis_names)}",
                 remedy,

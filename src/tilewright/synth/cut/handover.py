@@ -11,7 +11,8 @@ one kernel does not hold all results, each may be computed by one of its own (`a
 A workspace is dense in the value's own order of axes and of the value's own element, so that nothing is rounded that
 the program does not round; its rows begin at multiples of 16 bytes, as copies ask.
 
-Not handled: programs with loops or groups; values over blocks of an axis, or of integers; other values together.
+Not handled: programs with loops or groups; values over blocks of an axis, or of integers (but the number that they
+are in arithmetic is a float32); other values together.
 Checked by: tests/synth/cut/test_handover.py, and each cut by `certificate`.
 """
 
@@ -137,6 +138,8 @@ def _values(stored: Sequence[Stored]) -> list[Node]:
             found |= dict.fromkeys(map(_bare, node.operands))
         if node.what is tile.CastOp and node.element.bytes < node.operands[0].element.bytes:
             found[_bare(node)] = None
+        if node.what is tile.CastOp and node.operands[0].what is ArgReduceOp:
+            found[node] = None  # the number, which float32 has exactly
     whole = {each.value for each in stored}
     return [node for node in nodes if node in found and node not in whole and _may_be_handed_over(node)]
 

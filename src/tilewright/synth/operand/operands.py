@@ -110,7 +110,9 @@ def _preferred_major(value: SSAValue, contracted: str, majors: tuple[str, ...]) 
             tensor = tensor_type(owner.tensor)
             strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
             if len(strides) > 1 and contracted in strides:
-                return "K" if strides[contracted] == min(strides.values()) else "MN"
+                nearest = min(strides.values())
+                # Of several, which have one element but for one of them, the last, as elsewhere.
+                return "K" if [axis for axis in strides if strides[axis] == nearest][-1] == contracted else "MN"
         elif isinstance(owner, Operation) and not isinstance(owner, tile.LoopOp) and id(owner) not in seen:
             seen.add(id(owner))
             pending.extend(owner.operands)

@@ -91,7 +91,7 @@ def last_first(program: tile.ProgramOp, decisions: Decisions, before: tile.Progr
     if not isinstance(decisions, ElementwiseDecisions) or not decisions.rows:
         return decisions
     stored = {parameter_name(before, op.tensor): tensor_type(op.tensor) for op in stores(before)}
-    read = {parameter_name(program, op.tensor) for op in loads(program)}
+    read = {parameter_name(program, read_tensor(op.tensor)) for op in loads(program)}
     sizes = [math.prod(kind.extents) * kind.element_kind.bytes for name, kind in stored.items() if name in read]
     if sum(sizes) <= target.limit("device.l2_bytes"):
         return decisions

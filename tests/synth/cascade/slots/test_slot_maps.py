@@ -8,10 +8,12 @@ import pytest
 from tests.synth.walked_products import parts_of, walk_of
 
 import tilewright.frontends.tile.language as tw
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cascade.decide import is_cascade
 from tilewright.synth.tile.wanted import Wanted
@@ -47,6 +49,31 @@ def is_walk(kernel: Kernel, m: int, n: int, k: int, *, element: Any = tw.bf16, s
 @pytest.mark.parametrize("shape", [(1, 4096, 512), (300, 264, 320), (7, 8, 8), (4096, 17, 64)])
 def test_operands_that_maps_bring_are_walked(shape: tuple[int, int, int]) -> None:
     assert is_walk(matmul_kernel, *shape, strides={"b": (1, shape[2])})
+
+
+def test_a_single_row_is_brought_whatever_its_stride() -> None:
+    assert is_walk(matmul_kernel, 1, 64, 129, strides={"b": (1, 136)})
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_of_axes_of_one_element_all_choose_the_same_as_contiguous(rows: int) -> None:
+    """Else a slot would be wider than the tile that it was counted for."""
+    dims = {"M": rows, "N": 1, "K": 1}
+    made = compile_kernel(matmul_kernel, dims=dims, rerun=False, assembled=False)
+    assert made.proof.scope == "all trip counts"
+
+
+@tw.kernel
+def of_a_vector(a: tw.Tensor["M", "K"], b: tw.Tensor["K"], c: tw.Tensor["M"]):
+    i, k = tw.axes("M K")
+    c[i] = tw.dot(a[i, k], b[k], over=k)
+
+
+@pytest.mark.parametrize("name", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("length", [1, 77])
+def test_a_vector_of_any_length_is_multiplied(name: str, length: int) -> None:
+    made = compile_kernel(of_a_vector, target=name, dims={"M": 40, "K": length}, rerun=False, assembled=False)
+    assert isinstance(made.decisions, CascadeDecisions)
 
 
 def test_a_result_without_a_map_changes_nothing() -> None:

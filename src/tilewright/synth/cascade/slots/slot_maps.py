@@ -327,7 +327,7 @@ def _slot(
         load_number(program, load), name, element.value, width, inner, outer,
         tuple(map(_read_at, (each.where for each in found.further))), -(-extents[inner] // span) * span, extents[outer],
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
-        tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
+        found.strides_bytes(width), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
         peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0), *(neighbours if any(neighbours) else ())),
         remade=remade, remade_element=made.value if remade else "",

@@ -28,6 +28,7 @@ from tilewright.ir.tile.facts import gathers, parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, leave_by_rows, turned_results
+from tilewright.synth.cascade.slots.remade import inner_axis
 from tilewright.synth.cascade.slots.slot_maps import WalkTile, both_come_by_maps
 from tilewright.synth.cascade.sums.scaled_sums import Levels, choose_levels, scaled_depth
 from tilewright.synth.cost.model import raster_group, rates_of
@@ -240,7 +241,7 @@ def _stepped(
     alone = len(sums) == 1 and not (axes.batch or scaled_depth(sums))
 
     def major(load: tile.LoadOp) -> str:
-        return "K" if _is_along(load, axes.streamed) else "MN"
+        return "K" if inner_axis(load) == axes.streamed else "MN"
 
     parts = (1 if turns else shape.consumers, parts_of(shape))
     sides, cut = (major(held), major(product.brought)), leaving if alone else ()
@@ -262,7 +263,7 @@ def _of_groups(
     extents = program.extents
     in_all = extents[axes.row] * (extents[axes.group] if axes.pitch else 1)
     rows = GroupRows(in_all, extents[axes.group], extents[axes.column], extents[axes.streamed])
-    along = all(_is_along(each.brought, axes.streamed) for each in sums)
+    along = all(inner_axis(each.brought) == axes.streamed for each in sums)
     deep = replace(wanted, depth=question.scaled_depth) if question.scaled else wanted
     found = choose_group_tile(rows, question, target, deep, reasons, along=along)
     shape = found.shape
@@ -286,11 +287,6 @@ def _loads_ahead(
     _, _, registers = register_budget(shape.consumers, target, shape.resident)
     accumulators = sums * (1 + partials)
     return choose_loads_ahead(program, (axes.row, axes.column), unit_shape(shape, large.turns), accumulators, registers)
-
-
-def _is_along(load: tile.LoadOp, axis: str) -> bool:
-    tensor = tensor_type(load.tensor)
-    return dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))[axis] == 1
 
 
 def _cut_tiles(
