@@ -43,7 +43,7 @@ def declare_staging(
     """So many slots for each unit; None for none."""
     if not slots:
         return None
-    staged = [store.map for store in stores if store.path == "tma"]
+    staged = [store.map for store in stores]
     # Slots that take outputs of several elements by turns are bytes.
     element = staged[0].element if len({one.element for one in staged}) == 1 else Element.U8.value
     properties = {"sym_name": StringAttr(_NAME), "address": IntAttr(address), "instances": IntAttr(units)}
