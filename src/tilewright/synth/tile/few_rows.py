@@ -240,7 +240,7 @@ def _candidates(question: TileQuestion, target: Target, *, past_end: bool) -> It
     both = question.turnable and min(question.extents[:2]) > _VERY_FEW
     whole = min(question.extents[:2]) <= _FEW or _is_middling(question, target)
     for swapped in (natural, not natural) if both else question.orientations:
-        tall, wide = _oriented(question, swapped)
+        tall, wide = question.oriented(swapped)
         for rows, consumers in _ROWS:
             if rows > _ROWS[0][0] and rows >= 2 * tall:
                 continue
@@ -278,7 +278,7 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target, *, past_end
     """A tile, by each number of CTAs and teams that may share it, in slices that suit it, alone and beside another."""
     span, bytes_ = slice_depth(question.element_bytes), question.element_bytes
     rows, columns, consumers = tile.rows, tile.columns, tile.consumers
-    tall, wide = _oriented(question, tile.swapped)
+    tall, wide = question.oriented(tile.swapped)
     tiles = math.ceil(tall / rows) * math.ceil(wide / columns)
     deep = (rows + columns) * span * bytes_ < _DEEP_STAGE_BYTES
     accumulators = rows * columns // (128 * consumers) * (2 if question.scaled_depth else 1)
@@ -301,7 +301,7 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target, *, past_end
 def _sharing_loads(question: TileQuestion, tile: TileShape, *, past_end: bool) -> Iterator[TileShape]:
     """A tile whose CTAs along the few rows load the large operand's part together, or whose CTAs along the large
     operand load the few rows together."""
-    tall, wide = _oriented(question, tile.swapped)
+    tall, wide = question.oriented(tile.swapped)
     large_is_rows = tall >= wide
     along, across = math.ceil(tall / tile.rows), math.ceil(wide / tile.columns)
     steps = reversed(question.loaded_steps) if tile.swapped else question.loaded_steps
@@ -322,11 +322,6 @@ def _lies_across(question: TileQuestion, rates: Rates) -> bool:
     return step * question.element_bytes >= rates.line_bytes
 
 
-def _oriented(question: TileQuestion, swapped: bool) -> tuple[int, int]:
-    rows, columns, _ = question.extents
-    return (columns, rows) if swapped else (rows, columns)
-
-
 def stages_of(shape: TileShape, question: TileQuestion, target: Target) -> int:
     """About as many slots as there will be: what shared memory holds beside the staged tile and the meeting."""
     slot_bytes = (shape.rows + shape.columns) * shape.depth * question.element_bytes
@@ -344,7 +339,7 @@ def row_cycles(
 ) -> float:
     """Estimated cycles of a launch. rates: of the target; stages: slots of the ring."""
     depth, bytes_ = question.extents[2], question.element_bytes
-    tall, wide = _oriented(question, shape.swapped)
+    tall, wide = question.oriented(shape.swapped)
     along, across = math.ceil(tall / shape.row_step), math.ceil(wide / shape.column_step)
     (cluster_m, cluster_n), multiprocessors = shape.cluster, rates.multiprocessors
     tiles = math.ceil(along / cluster_m) * cluster_m * math.ceil(across / cluster_n) * cluster_n

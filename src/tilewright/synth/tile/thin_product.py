@@ -132,18 +132,13 @@ def _compared(question: TileQuestion, rates: ThinRates, target: Target) -> Itera
                 yield shape
 
 
-def _oriented(question: TileQuestion, swapped: bool) -> tuple[int, int]:
-    rows, columns, _ = question.extents
-    return (columns, rows) if swapped else (rows, columns)
-
-
 def _tiles(question: TileQuestion, shape: TileShape) -> int:
-    rows, columns = _oriented(question, shape.swapped)
+    rows, columns = question.oriented(shape.swapped)
     return math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns)
 
 
 def _candidates(question: TileQuestion, rates: ThinRates, swapped: bool, target: Target) -> Iterator[TileShape]:
-    rows, columns = _oriented(question, swapped)
+    rows, columns = question.oriented(swapped)
     unit_rows = target.limit("product.rows")
     for split in (*_SPLITS, *_FURTHER_SPLITS):
         step = _UNIT_COLUMNS * split
@@ -174,7 +169,7 @@ def _shape(question: TileQuestion, rows: int, columns: int, swapped: bool, split
 
 def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape, target: Target) -> float:
     """Estimated cycles of a launch."""
-    rows, columns = _oriented(question, shape.swapped)
+    rows, columns = question.oriented(shape.swapped)
     depth, element_bytes = question.extents[2], question.element_bytes
     loaded = shape.rows + loaded_columns(rates.lines, question, shape)
     empty = max(0, shape.rows - rows) + max(0, shape.columns - columns)
@@ -218,5 +213,5 @@ def _leaves_room(question: TileQuestion, shape: TileShape, target: Target) -> bo
     half -= meeting_bytes(shape, target)
     stage = (shape.rows + shape.columns) * shape.depth * question.element_bytes
     accumulators = shape.rows * shape.columns // (128 * shape.consumers)
-    all_columns = _oriented(question, shape.swapped)[1] <= shape.columns
+    all_columns = question.oriented(shape.swapped)[1] <= shape.columns
     return all_columns and half // stage >= _RESIDENT_STAGES and accumulators <= _RESIDENT_ACCUMULATORS
