@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cache
 
-from tilewright.synth.cost.model import Rates, rates_of
+from tilewright.synth.cost.model import SCATTERED_BYTES_PER_CYCLE, Rates, rates_of
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.split import clusters_at_once, meeting_bytes
 from tilewright.synth.operand.operands import slice_depth
@@ -83,8 +83,6 @@ _TURNED_BOX = 32
 """Columns of a tile that wait to leave together, along its rows and across them."""
 _DEEP_STAGE_BYTES = 16384
 """A stage is deepened while it holds fewer, as for other tiles."""
-_SCATTERED_BYTES_PER_CYCLE = 8
-"""How fast a tile leaves by plain stores across its rows in memory."""
 _LEAST_GAIN = 0.03
 """For which another shape is taken than the one that was chosen. By the runs that are kept, choices have 0.989 of the
 best measured speed of 605 products, 0.864 at the least (`python -m bench few-rows --from FILE`, of all its files)."""
@@ -370,7 +368,7 @@ def row_cycles(
         end += p.handing_cycles + p.team_cycles * (shape.teams - 1) + taken
     stored = min(shape.rows, tall) * min(shape.columns, wide) * question.stored_bytes / shape.split
     bulk = question.turnable or shape.swapped == question.orientations[0]
-    store = stored / (p.store_bytes_per_kilocycle / 1000 if bulk else _SCATTERED_BYTES_PER_CYCLE)
+    store = stored / (p.store_bytes_per_kilocycle / 1000 if bulk else SCATTERED_BYTES_PER_CYCLE)
     at_once = clusters_at_once(shape.split * sharing, target)
     loop = math.ceil(tiles * shape.teams / sharing / at_once) * (slices * each + end) + store
     ctas = tiles * shape.shares
