@@ -171,12 +171,13 @@ def leave(
 
 def free_slot(build: Build, unit: SSAValue, plan: AsyncPlan) -> None:
     """Wait until the next slot of a store's plan has been read."""
-    build.add(bulk_wait(unit, plan.pending, read=True))
+    build.add(bulk_wait(unit, plan.pending))
     build.add(synchronized(unit))
 
 
-def bulk_wait(unit: SSAValue, pending: int, *, read: bool) -> ac.BulkWaitOp:
-    return ac.BulkWaitOp.create(operands=[unit], properties={"pending": IntAttr(pending), "read": IntAttr(int(read))})
+def bulk_wait(unit: SSAValue, pending: int) -> ac.BulkWaitOp:
+    """Until all groups but so many have been read."""
+    return ac.BulkWaitOp.create(operands=[unit], properties={"pending": IntAttr(pending), "read": IntAttr(1)})
 
 
 def synchronized(unit: SSAValue, staged: SSAValue | None = None, ready: Attribute | None = None) -> Operation:

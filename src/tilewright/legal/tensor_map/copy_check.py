@@ -455,7 +455,7 @@ def _warnings(copy: _Copy) -> Iterator[Violation]:
     if copy.coordinates is None or not isinstance(map, TensorMap) or map.fields.interleave != INTERLEAVE_NONE:
         return
     if copy.rows == 1:
-        yield from _reach(copy, map, copy.coordinates)
+        yield from _reach(map, copy.coordinates)
     if copy.direction in ("store", "reduce"):
         end = copy.coordinates[0] + map.box[0]
         for warning in copy.legality.warnings:
@@ -463,7 +463,7 @@ def _warnings(copy: _Copy) -> Iterator[Violation]:
                 yield warning
 
 
-def _reach(copy: _Copy, map: TensorMap, coordinates: tuple[int, ...]) -> Iterator[Violation]:
+def _reach(map: TensorMap, coordinates: tuple[int, ...]) -> Iterator[Violation]:
     steps = (1, *map.steps[1:])
     for index, (start, extent, box, step) in enumerate(zip(coordinates, map.dims, map.box, steps, strict=True)):
         last = start + (box - 1) // step * step
