@@ -62,7 +62,6 @@ def test_two_large_problems_of_one_shape_differ_in_immediates_only(m, n, k, more
     """Not only the small instance: any two extents that lead to the same decisions."""
     one = gemm(64 * m, 64 * n, 64 * k, tile=(64, 64), stages=4)
     other = gemm(64 * m + more_m, 64 * n, 64 * k + 8 * more_k, tile=(64, 64), stages=4)
-    assume(one.decisions.stores[0].path == other.decisions.stores[0].path)
     assume(one.decisions.raster_group == other.decisions.raster_group)
     assert same_but_for_extents(one.parsed, other.parsed, pairs_of(one, other)) == ""
 

@@ -12,8 +12,9 @@ import time
 
 import pytest
 
+from tilewright.base.cache_folder import cache_folder
 from tilewright.solve import memo as module
-from tilewright.solve.memo import Memo, memo_folder
+from tilewright.solve.memo import Memo
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ def test_an_answer_is_computed_once_and_outlives_the_process(folder):
     assert numbers().get("another") is None
     other = Memo[int]("others", lambda answer: answer, lambda found: int(str(found)))
     assert other.get("six plus one") is None
-    assert memo_folder() == folder and file_of(folder).exists()
+    assert cache_folder() == folder and file_of(folder).exists()
 
 
 def test_another_version_does_not_see_it(monkeypatch):

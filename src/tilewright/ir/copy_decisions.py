@@ -42,19 +42,15 @@ BLOCK_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class StoreDecision:
-    """How one stored tensor leaves: path "tma" through staging, or "direct" by plain stores. chunk_columns: columns of
-    one staged box. along_rows: 1 if plain stores go through shared memory first, so that each warp writes along rows.
-    `map` describes the tensor either way. staging: the exchange that brings the accumulator to a staged box, if one was
-    planned, and to one of the tail. tail: another map, if the last `tails` boxes of a tile are narrower, of as many
-    columns as its boxes. turned: 1 if memory runs along the accumulator's rows; then boxes are
-    of one block of 64 rows each. staged_lines: lines of a box that are
-    staged, if the last of them are the next tile's, so that boxes have fewer; else 0. cut: where lines are columns, the
-    map of a tile's last box, which alone has fewer than are staged."""
+    """How one stored tensor leaves in boxes, through staging. chunk_columns: columns of one staged box. staging: the
+    exchange that brings the accumulator to a staged box, if one was planned, and to one of the tail. tail: another map,
+    if the last `tails` boxes of a tile are narrower, of as many columns as its boxes. turned: 1 if memory runs along
+    the accumulator's rows; then boxes are of one block of 64 rows each. staged_lines: lines of a box that are staged,
+    if the last of them are the next tile's, so that boxes have fewer; else 0. cut: where lines are columns, the map of
+    a tile's last box, which alone has fewer than are staged."""
 
     parameter: str
-    path: str
     chunk_columns: int
-    along_rows: int
     map: MapDecision
     staging: tuple[ExchangePlan, ...] = ()
     tail: tuple[MapDecision, ...] = ()

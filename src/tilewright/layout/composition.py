@@ -60,7 +60,7 @@ def compose(left: Layout, right: Tiler, *, extend: bool = False) -> Layout | Ref
                 return answer
             done.append(answer)
         result = joined([*done, *modes[len(done) :]])
-        return _behind(left, result)
+        return behind(left, result)
     return _composed(left, Layout(right), extend)
 
 
@@ -78,10 +78,10 @@ def _composed(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
 
 
 def _checked(left: Layout, inner: Layout | Refusal) -> Layout | Refusal:
-    return _behind(left, inner) if isinstance(inner, Layout) else inner
+    return behind(left, inner) if isinstance(inner, Layout) else inner
 
 
-def _behind(left: Layout, inner: Layout) -> Layout:
+def behind(left: Layout, inner: Layout) -> Layout:
     """`inner`, computed for `left` without its offset and swizzle, with them."""
     return inner.with_values(nested.settled(left.offset + inner.offset), left.swizzle)
 
@@ -131,7 +131,7 @@ def _constant(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
     for digit, (extent, _) in zip(used, flat, strict=True):
         if digit >= extent:
             return _checked(left, by_values(left, right, flat))
-    return _behind(left, made(filled(splits, right.shape), filled(strides, right.shape), offset))
+    return behind(left, made(filled(splits, right.shape), filled(strides, right.shape), offset))
 
 
 def _digits(value: int, flat: list[tuple[int, int]]) -> list[int]:
@@ -199,7 +199,7 @@ def _symbolic(left: Layout, right: Layout) -> Layout | Refusal:
         return NotDecided(f"{left} o {right}: {found.reason}", found.would_decide)
     splits: list[Nested] = [runs[0][0] if len(runs) == 1 else tuple(n for n, _ in runs) for runs in found]
     strides: list[Nested] = [runs[0][1] if len(runs) == 1 else tuple(d for _, d in runs) for runs in found]
-    return _behind(left, made(filled(splits, right.shape), filled(strides, right.shape)))
+    return behind(left, made(filled(splits, right.shape), filled(strides, right.shape)))
 
 
 def _past_swizzle(left: Layout, right: Layout, swizzle: Swizzle) -> Layout | Refusal:

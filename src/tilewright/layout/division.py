@@ -19,7 +19,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
 from tilewright.layout.answer import NotDecided, NotExpressible, Refusal
 from tilewright.layout.coalescing import coalesce
-from tilewright.layout.composition import Tiler, compose
+from tilewright.layout.composition import Tiler, behind, compose
 from tilewright.layout.inverses import complement
 from tilewright.layout.layout import Layout, joined, made
 
@@ -147,7 +147,7 @@ def _by_part(
         if not isinstance(answer, Layout):
             return answer
         done.append(answer)
-    return _with_values_of(layout, joined([*done, *modes[len(done) :]]))
+    return behind(layout, joined([*done, *modes[len(done) :]]))
 
 
 def _unzipped(layout: Layout, tiler: Tiler, operation: _Splitter) -> Layout | Refusal:
@@ -155,7 +155,7 @@ def _unzipped(layout: Layout, tiler: Tiler, operation: _Splitter) -> Layout | Re
     found = _halves(layout.plain, tiler, operation)
     if isinstance(found, Refusal):
         return found
-    return _with_values_of(layout, joined(found))
+    return behind(layout, joined(found))
 
 
 def _halves(layout: Layout, tiler: Tiler, operation: _Splitter) -> list[Layout] | Refusal:
@@ -185,8 +185,4 @@ def _opened(answer: Layout | Refusal, *, first: bool) -> Layout | Refusal:
     if not isinstance(answer, Layout):
         return answer
     tile, rest = answer.modes
-    return _with_values_of(answer, joined([*(tile.modes if first else (tile,)), *rest.modes]))
-
-
-def _with_values_of(layout: Layout, result: Layout) -> Layout:
-    return result.with_values(nested.settled(layout.offset + result.offset), layout.swizzle)
+    return behind(answer, joined([*(tile.modes if first else (tile,)), *rest.modes]))

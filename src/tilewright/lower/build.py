@@ -5,7 +5,7 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -214,3 +214,8 @@ def counted_loop(
     )
     build.add(op)
     return build.inside(block), block, op
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """`name`, with as many underscores behind it as nothing else is named."""
+    return name if name not in taken else free_name(f"{name}_", taken)

@@ -5,7 +5,7 @@ Checked by: tests/lower/test_values.py, which launches by it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -33,6 +33,7 @@ from tilewright.ir.ac.team import TeamSumOp
 from tilewright.ir.sizes import ranges_of, sizes_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers
+from tilewright.lower.build import free_name
 from tilewright.lower.program import shape_of, stride_sizes
 from tilewright.lower.ptx.ac_to_ptx import the_kernel
 from tilewright.lower.ptx.lowering import integers
@@ -67,7 +68,7 @@ def sequence_plan(program: tile.ProgramOp, parts: Sequence[LoweredProgram]) -> L
         for buffer, shape in zip(part.buffers, part.shapes or [each.shape for each in part.buffers], strict=True):
             name = buffer.name
             if buffer.role == "workspace":
-                name = _free_name(name, taken)
+                name = free_name(name, taken)
                 names[buffer.name] = name
                 taken = taken | {name}
             known = next((each for each in listed if each.name == name), None)
@@ -113,10 +114,6 @@ def _rows(buffer: Buffer) -> tuple[int, list[tuple[int, int]]]:
         else:
             joined.append((extent, stride))
     return row, joined
-
-
-def _free_name(name: str, taken: Collection[str]) -> str:
-    return name if name not in taken else _free_name(f"{name}_", taken)
 
 
 def _renamed(launch: Launch, names: Mapping[str, str]) -> Launch:

@@ -43,7 +43,7 @@ def declare_staging(
     """So many slots for each unit; None for none."""
     if not slots:
         return None
-    staged = [store.map for store in stores if store.path == "tma"]
+    staged = [store.map for store in stores]
     # Slots that take outputs of several elements by turns are bytes.
     element = staged[0].element if len({one.element for one in staged}) == 1 else Element.U8.value
     properties = {"sym_name": StringAttr(_NAME), "address": IntAttr(address), "instances": IntAttr(units)}
@@ -171,12 +171,13 @@ def leave(
 
 def free_slot(build: Build, unit: SSAValue, plan: AsyncPlan) -> None:
     """Wait until the next slot of a store's plan has been read."""
-    build.add(bulk_wait(unit, plan.pending, read=True))
+    build.add(bulk_wait(unit, plan.pending))
     build.add(synchronized(unit))
 
 
-def bulk_wait(unit: SSAValue, pending: int, *, read: bool) -> ac.BulkWaitOp:
-    return ac.BulkWaitOp.create(operands=[unit], properties={"pending": IntAttr(pending), "read": IntAttr(int(read))})
+def bulk_wait(unit: SSAValue, pending: int) -> ac.BulkWaitOp:
+    """Until all groups but so many have been read."""
+    return ac.BulkWaitOp.create(operands=[unit], properties={"pending": IntAttr(pending), "read": IntAttr(1)})
 
 
 def synchronized(unit: SSAValue, staged: SSAValue | None = None, ready: Attribute | None = None) -> Operation:

@@ -25,6 +25,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Generic, TypeVar
 
+from tilewright.base.cache_folder import cache_folder
+
 Answer = TypeVar("Answer")
 
 _FILE = "memo.sqlite3"
@@ -112,15 +114,6 @@ class Memo(Generic[Answer]):
                 self.known.popitem(last=False)
 
 
-def memo_folder() -> Path:
-    """Where the file is: the folder that also keeps compiled programs."""
-    named = os.environ.get("TILEWRIGHT_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
-
-
 @cache
 def memo_version() -> str:
     """A digest of the package's version, its target tables by content, and its sources by name, size and time."""
@@ -172,7 +165,7 @@ class _Files:
 
     def _run(self, statement: str, values: tuple[str, ...]) -> list[tuple[object, ...]]:
         # A connection that a fork inherited belongs to the parent.
-        place = (memo_folder(), os.getpid())
+        place = (cache_folder(), os.getpid())
         for _ in range(2):
             if place not in self.open:
                 self.open[place] = _opened(place[0])

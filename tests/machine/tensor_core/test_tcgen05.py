@@ -44,7 +44,7 @@ def test_sizes_are_those_of_the_target() -> None:
     """What the machine and the dialect count by; each stands once more in the table."""
     facts = target("sm_100a")
     assert (facts.limit("tensor_memory.lanes"), facts.limit("tensor_memory.columns")) == (LANES, COLUMNS)
-    ends = facts.limit("tensor_memory.allocation_columns_min"), facts.limit("tensor_memory.allocation_columns_max")
+    ends = facts.limit("tensor_memory.allocation_columns_min"), facts.limit("tensor_memory.columns")
     assert ends == (LEAST_COLUMNS, MOST_COLUMNS) and facts.limit("product.columns_step") == COLUMN_STEP
 
 

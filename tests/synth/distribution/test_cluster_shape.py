@@ -9,7 +9,8 @@ from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
-RATES = rates_of(target("sm_90a"))
+HOPPER = target("sm_90a")
+RATES = rates_of(HOPPER)
 
 
 def test_a_single_cta_takes_tiles_as_they_are():
@@ -41,7 +42,7 @@ def scaled(rows: int, columns: int, depth: int, **others) -> TileQuestion:
 
 def chosen(question: TileQuestion, shape: TileShape, wanted: Wanted | None = None) -> tuple[int, int]:
     reasons: list[str] = []
-    cluster = choose_cluster(rates_of(target("sm_90a"), 1), shape, question, wanted or Wanted(), reasons)
+    cluster = choose_cluster(rates_of(HOPPER, 1), shape, question, HOPPER, wanted or Wanted(), reasons)
     assert len(reasons) == 1 and reasons[0].startswith(f"cluster {cluster[0]}x{cluster[1]}")
     return cluster
 
@@ -94,5 +95,5 @@ def test_a_wish_is_granted_whatever_is_expected():
 def test_it_is_said_who_is_spared_by_a_shared_load(swapped: bool, cluster: tuple[int, int], spared: str) -> None:
     question = TileQuestion((200, 8192, 4096), 2, 2, (False,), turnable=True)
     shape = TileShape(64, 64, 64, 1, swapped, cluster=cluster)
-    assert choose_cluster(RATES, shape, question, Wanted(), reasons := []) == cluster
+    assert choose_cluster(RATES, shape, question, HOPPER, Wanted(), reasons := []) == cluster
     assert spared in reasons[0]

@@ -107,24 +107,24 @@ def _change_lines(legality: Legality) -> Iterator[Line]:
     """Which fields exclude each other, where that is not plain from the rules, and what would have to change."""
     for conflict in legality.conflicts:
         if len(conflict.fields) > 1:
-            names = _joined(sorted(conflict.fields), "and")
-            yield "plain", f"  {names} cannot all stay: {_joined(conflict.codes, 'and')}"
+            names = _joined(sorted(conflict.fields))
+            yield "plain", f"  {names} cannot all stay: {_joined(conflict.codes)}"
     changes = legality.minimal_changes
     if not changes:
         return
     # What every set has is said once.
     always = changes[0].intersection(*changes[1:])
-    choices = [_joined(sorted(names - always), "and") for names in changes if names - always]
+    choices = [_joined(sorted(names - always)) for names in changes if names - always]
     if not choices:
-        yield from _wrapped("plain", "  to fix it, change ", _joined(sorted(always), "and"))
+        yield from _wrapped("plain", "  to fix it, change ", _joined(sorted(always)))
         return
-    head = f"{_joined(sorted(always), 'and')}, and one of these: " if always else "one of these: "
+    head = f"{_joined(sorted(always))}, and one of these: " if always else "one of these: "
     yield from _wrapped("plain", "  to fix it, change ", head + "; ".join(choices))
 
 
-def _joined(words: Iterable[str], link: str) -> str:
+def _joined(words: Iterable[str]) -> str:
     *most, last = words
-    return f"{', '.join(most)} {link} {last}" if most else last
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _repairs(judged: Judged, limit: int | None) -> Iterator[Line]:

@@ -38,6 +38,9 @@ def show_compilation(compilation: Compilation, written: Iterable[str] = ()) -> N
         say(f"wrote {path}")
 
 
+_RULES_SHOWN = 3
+
+
 def show_verdict(verdict: Verdict, indent: str = "", *, full: int = 3) -> None:
     """A verdict with its findings, the first of each rule; those after the first `full` in one line."""
     match verdict:
@@ -55,12 +58,12 @@ def show_verdict(verdict: Verdict, indent: str = "", *, full: int = 3) -> None:
             say(f"{indent}unknown: {'; '.join(reasons)}", "yellow")
 
 
-def first_of_each_rule(findings: Iterable[Diagnostic], limit: int = 3) -> list[Diagnostic]:
-    """The first finding of each rule, at most `limit`."""
+def first_of_each_rule(findings: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The first finding of each rule, of three rules at most."""
     by_code: dict[str, Diagnostic] = {}
     for finding in findings:
         by_code.setdefault(finding.code, finding)
-    return list(by_code.values())[:limit]
+    return list(by_code.values())[:_RULES_SHOWN]
 
 
 def show_finding(finding: Diagnostic, indent: str = "") -> None:

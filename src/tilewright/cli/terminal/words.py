@@ -76,8 +76,6 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
 
 
 def _store_words(store: StoreDecision, staging_slots: int) -> str:
-    if store.path != "tma":
-        return "plain stores with bounds checks" + (", along rows" if store.along_rows else "")
     box = " x ".join(map(str, store.map.box))
     return f"bulk stores of {box} boxes, swizzle {store.map.swizzle}, {counted(staging_slots, 'staging slot')}"
 

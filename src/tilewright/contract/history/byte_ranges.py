@@ -5,7 +5,7 @@ Checked by: tests/contract/history/test_byte_ranges.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tilewright.machine.core.event import Ranges
@@ -18,8 +18,13 @@ def union(parts: Sequence[Ranges]) -> Ranges:
 
 @lru_cache(maxsize=1024)
 def _union(parts: tuple[Ranges, ...]) -> Ranges:
+    return joined(each for part in parts for each in part)
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The same bytes, sorted, with ranges that touch or overlap as one."""
     merged: list[tuple[int, int]] = []
-    for begin, end in sorted(each for part in parts for each in part):
+    for begin, end in sorted(ranges):
         if merged and begin <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from tilewright.base.span import Span
 from tilewright.base.value import dataclass
+from tilewright.contract.history.byte_ranges import joined
 from tilewright.contract.history.shadow_memory import Completion, ShadowMemory
 from tilewright.machine.core.event import Ranges, TensorBlock, TensorMemoryActor, WarpActor
 
@@ -77,7 +78,7 @@ def cells_by_cta(blocks: Iterable[TensorBlock]) -> list[tuple[int, Ranges]]:
     for block in blocks:
         cells = _cells(block.lane_begin, block.lane_end, block.column_begin, block.column_end)
         found.setdefault(block.cta, []).extend(cells)
-    return [(cta, _merged(ranges) if len(ranges) > 1 else tuple(ranges)) for cta, ranges in found.items()]
+    return [(cta, joined(ranges) if len(ranges) > 1 else tuple(ranges)) for cta, ranges in found.items()]
 
 
 @lru_cache(maxsize=4096)
@@ -85,13 +86,3 @@ def _cells(lane_begin: int, lane_end: int, column_begin: int, column_end: int) -
     if lane_end - lane_begin == LANES:
         return ((LANES * column_begin, LANES * column_end),)
     return tuple((LANES * column + lane_begin, LANES * column + lane_end) for column in range(column_begin, column_end))
-
-
-def _merged(ranges: list[tuple[int, int]]) -> Ranges:
-    merged: list[tuple[int, int]] = []
-    for begin, end in sorted(ranges):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((begin, end))
-    return tuple(merged)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from tilewright.contract.history.byte_ranges import joined
 from tilewright.contract.typestate.claims import FoldClaim, ProductClaim, ProtocolClaims, RingClaim, TurnClaim
 from tilewright.machine.core.event import (
     AsyncCopyArrive,
@@ -160,17 +161,6 @@ def _add(counts: dict[int, int], phase: int, number: int) -> None:
     counts[phase] = counts.get(phase, 0) + number
 
 
-def merged(ranges: set[Range]) -> tuple[Range, ...]:
-    """Sorted ranges, with touching and overlapping ones joined."""
-    joined: list[Range] = []
-    for begin, end in sorted(ranges):
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((begin, end))
-    return tuple(joined)
-
-
 def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, ...]:
     """Where a run of `ctas` CTAs departs from what was proven, one line each."""
     found: list[str] = []
@@ -288,12 +278,12 @@ def _ring(cta: CtaTally, ring: RingClaim, shift: int, symbols: Mapping[str, int]
                 found.append(
                     f"full barrier {stage} {what} {sorted(amounts)} bytes a phase, claimed are {ring.transaction_bytes}"
                 )
-        slot = merged({(begin + shift, end + shift) for begin, end in ring.slot_ranges[stage]})
-        written = merged(full.ranges)
+        slot = joined({(begin + shift, end + shift) for begin, end in ring.slot_ranges[stage]})
+        written = joined(full.ranges)
         if of_cta and written != slot:
             found.append(f"copies for slot {stage} write {written}, claimed are {slot}")
         # No transaction counts what threads copy, so that each phase brings all of it is seen here.
-        shares = {merged(full.by_threads.get(phase, set())) for phase in range(phases)}
+        shares = {joined(full.by_threads.get(phase, set())) for phase in range(phases)}
         if len(shares) > 1:
             found.append(f"threads copy to {len(shares)} different sets of bytes of slot {stage}, phase by phase")
     return found
@@ -335,8 +325,8 @@ def _fold(cta: CtaTally, fold: FoldClaim, shift: int) -> list[str]:
     for what, counter in (("expects", barrier.expected_bytes), ("receives", barrier.completed_bytes)):
         if counter.get(0, 0) != end - begin:
             found.append(f"a fold's barrier {what} {counter.get(0, 0)} bytes, claimed are {end - begin}")
-    if merged(barrier.ranges) != ((begin + shift, end + shift),):
-        found.append(f"words of a fold are written at {merged(barrier.ranges)}, claimed are {fold.range}")
+    if joined(barrier.ranges) != ((begin + shift, end + shift),):
+        found.append(f"words of a fold are written at {joined(barrier.ranges)}, claimed are {fold.range}")
     return found
 
 

@@ -150,11 +150,9 @@ def _tested(walk: Walk, operation: Operation, environment: Environment) -> None:
         bind(environment, name, walk.unknown(name))
 
 
-def _not_followed(reason: str) -> Handler:
-    def handle(walk: Walk, operation: Operation, environment: Environment) -> None:
-        raise NotFollowed(operation.line, reason)
-
-    return handle
+def _arrived_within(walk: Walk, operation: Operation, environment: Environment) -> None:
+    """nvgpu.mbarrier.arrive.nocomplete."""
+    raise NotFollowed(operation.line, "an arrival that must not complete a phase is not followed")
 
 
 def _block_barrier(walk: Walk, operation: Operation, environment: Environment) -> None:
@@ -262,7 +260,7 @@ _EFFECTS: dict[str, Handler] = {
     "nvgpu.mbarrier.try_wait.parity": _wait,
     "nvgpu.mbarrier.test.wait": _tested,
     "nvgpu.mbarrier.arrive": _arrive,
-    "nvgpu.mbarrier.arrive.nocomplete": _not_followed("an arrival that must not complete a phase is not followed"),
+    "nvgpu.mbarrier.arrive.nocomplete": _arrived_within,
     "nvgpu.mbarrier.arrive.expect_tx": _expect,
     "nvgpu.tma.async.load": _load,
     "nvgpu.tma.async.store": _store,

@@ -235,12 +235,12 @@ def is_less(left: Number, right: Number, trips: Trips) -> bool | None:
         taken = _multiple(add(difference, trip.distance), trip)
         if taken is not None:
             # left < right is taken * step < distance, which is taken < count: the next index is still before the end.
-            return _below(taken, trip.count, trip)
+            return _below(taken, trip.count)
         taken = _multiple(_negated(add(difference, trip.distance, -1)), trip)
         if taken is not None:
             # left < right is distance < taken * step.
             if trip.step == 1:
-                return _below(trip.count, taken, trip)
+                return _below(trip.count, taken)
             margin = add(trip.count, taken, -1)
             if scalar(margin) != Scalar(0):
                 return constant_sign(scalar(margin).value, scalar(margin).slope)
@@ -266,7 +266,7 @@ def _negated(number: Number) -> Number:
     return add(0, number, -1)
 
 
-def _below(one: Number, other: Number, trip: TripCount) -> bool:
+def _below(one: Number, other: Number) -> bool:
     margin = scalar(add(one, other, -1))
     return constant_sign(margin.value, margin.slope)
 

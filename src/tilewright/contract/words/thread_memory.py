@@ -244,7 +244,7 @@ def pieces_of(walk: Walk, allocation: str, ranges: list[tuple[int, int]]) -> Reg
     return Region(allocation, (box,), True, False, tuple(pieces))
 
 
-def _memory(walk: Walk, operation: Operation, environment: Environment, name: str) -> View | None:
+def _memory(operation: Operation, environment: Environment, name: str) -> View | None:
     """The shared memory that an access names; None for memory of other kinds."""
     value = environment.get(name)
     if isinstance(value, View):
@@ -254,9 +254,9 @@ def _memory(walk: Walk, operation: Operation, environment: Environment, name: st
     return None
 
 
-def _indices(walk: Walk, operation: Operation, environment: Environment, ordinal: int = 0) -> list[Number]:
+def _indices(walk: Walk, operation: Operation, environment: Environment) -> list[Number]:
     groups = _groups(operation)
-    return _entries(walk, groups[ordinal], environment, operation.line) if ordinal < len(groups) else []
+    return _entries(walk, groups[0], environment, operation.line) if groups else []
 
 
 def _size(operation: Operation, source: View) -> int:
@@ -272,7 +272,7 @@ def write(walk: Walk, operation: Operation, environment: Environment) -> None:
     """memref.store and vector.store, whose memory stands second."""
     _touch_registers(walk, operation, environment)
     names, _ = plain_uses(operation)
-    source = _memory(walk, operation, environment, names[1])
+    source = _memory(operation, environment, names[1])
     if source is not None:
         indices = _indices(walk, operation, environment)
         region = touched(walk, source, indices, _size(operation, source), operation.line)
@@ -283,7 +283,7 @@ def write_somewhere(walk: Walk, operation: Operation, environment: Environment) 
     """vector.scatter and vector.transfer_write: places that are not known one by one."""
     _touch_registers(walk, operation, environment)
     names, _ = plain_uses(operation)
-    source = _memory(walk, operation, environment, names[0 if operation.name == "vector.scatter" else 1])
+    source = _memory(operation, environment, names[0 if operation.name == "vector.scatter" else 1])
     if source is not None:
         walk.step(Step("write", operation.line, regions=(source.region,)))
 
@@ -291,7 +291,7 @@ def write_somewhere(walk: Walk, operation: Operation, environment: Environment) 
 def read(walk: Walk, operation: Operation, environment: Environment) -> None:
     """memref.load and vector.load."""
     names, _ = plain_uses(operation)
-    source = _memory(walk, operation, environment, names[0])
+    source = _memory(operation, environment, names[0])
     if source is not None:
         indices = _indices(walk, operation, environment)
         region = touched(walk, source, indices, _size(operation, source), operation.line)
@@ -304,7 +304,7 @@ def read_somewhere(walk: Walk, operation: Operation, environment: Environment) -
     """Reads at places that are not known one by one: vector.gather, nvgpu.ldmatrix, whose rows go to other threads than
     those that name them."""
     names, _ = plain_uses(operation)
-    source = _memory(walk, operation, environment, names[0])
+    source = _memory(operation, environment, names[0])
     if source is not None:
         walk.step(Step("read", operation.line, regions=(source.region._replace(exact=False),)))
     for name in operation.results:
@@ -327,7 +327,7 @@ def copy(walk: Walk, operation: Operation, environment: Environment) -> None:
     names, _ = plain_uses(operation)
     if len(names) < 2:
         raise NotFollowed(line, "a copy that is not written as it is followed")
-    target = _memory(walk, operation, environment, names[1])
+    target = _memory(operation, environment, names[1])
     if target is None:
         raise NotFollowed(line, f"%{names[1]} is no shared memory that is followed")
     elements = [token for token in operation.tokens if token.kind == "number" and token.text.isdigit()]

@@ -338,7 +338,7 @@ class TokenProgram:
     def look(self, op: OperandReadOp) -> Look:
         return Look(op, self.number(op.phase), self.number(op.result), ends=False)
 
-    def read_fragment(self, op: FragmentReadOp) -> Look:
+    def read_whole(self, op: FragmentReadOp | TensorReadOp) -> Look:
         return Look(op, self.number(op.phase), self.number(op.held), ends=True)
 
     def start_room(self, op: RoomStartOp) -> Own:
@@ -347,17 +347,17 @@ class TokenProgram:
     def remake(self, op: SlotRemakeOp) -> Look:
         return Look(op, self.number(op.phase), self.number(op.held), ends=True, made=self.number(op.made))
 
-    def multiply(self, op: ac.WgmmaIssueOp) -> Multiply:
+    def multiply(self, op: ac.WgmmaIssueOp | TensorIssueOp) -> Multiply:
         slots = self.number(op.phase), self.number(op.reading)
         return Multiply(op, *slots, self.number(op.a_phase), self.number(op.a_reading))
 
-    def multiply_fragment(self, op: FragmentIssueOp) -> Multiply:
+    def multiply_held(self, op: FragmentIssueOp | TensorIssueStoredOp) -> Multiply:
         return Multiply(op, self.number(op.phase), self.number(op.reading))
 
     def multiply_computed(self, op: ComputedIssueOp) -> Multiply:
         return Multiply(op, self.number(op.computed), self.number(op.reading))
 
-    def commit(self, op: ac.WgmmaCommitOp) -> Commit:
+    def commit(self, op: ac.WgmmaCommitOp | TensorCommitOp) -> Commit:
         return Commit()
 
     def retire(self, op: ac.WgmmaWaitOp) -> Retire:
@@ -365,13 +365,6 @@ class TokenProgram:
         if retired is None or reading is None:
             return Retire(op.pending.data, ())
         return Retire(op.pending.data, ((self.number(reading), self.number(retired)),))
-
-    def multiply_slots(self, op: TensorIssueOp) -> Multiply:
-        slots = self.number(op.phase), self.number(op.reading)
-        return Multiply(op, *slots, self.number(op.a_phase), self.number(op.a_reading))
-
-    def multiply_stored(self, op: TensorIssueStoredOp) -> Multiply:
-        return Multiply(op, self.number(op.phase), self.number(op.reading))
 
     def multiply_into(self, op: TensorFillOp) -> Multiply:
         slots = self.number(op.phase), self.number(op.reading), self.number(op.a_phase), self.number(op.a_reading)
@@ -383,12 +376,6 @@ class TokenProgram:
 
     def hand_over(self, op: TensorHandOverOp) -> HandOver:
         return HandOver(op, self.number(op.filling), is_set(op.pair))
-
-    def read_sums(self, op: TensorReadOp) -> Look:
-        return Look(op, self.number(op.phase), self.number(op.held), ends=True)
-
-    def commit_products(self, op: TensorCommitOp) -> Commit:
-        return Commit()
 
     def await_products(self, op: TensorWaitOp) -> Retire:
         pairs = zip(self._numbers(op.readings), self._numbers(op.retired), strict=False)
@@ -470,22 +457,22 @@ _READ = cast(
         AsyncCopyArriveOp: TokenProgram.copies_arrive,
         AsyncCopyFenceOp: TokenProgram.fence,
         OperandReadOp: TokenProgram.look,
-        FragmentReadOp: TokenProgram.read_fragment,
+        FragmentReadOp: TokenProgram.read_whole,
         RoomStartOp: TokenProgram.start_room,
         SlotRemakeOp: TokenProgram.remake,
-        FragmentIssueOp: TokenProgram.multiply_fragment,
+        FragmentIssueOp: TokenProgram.multiply_held,
         ac.WgmmaIssueOp: TokenProgram.multiply,
         ComputedIssueOp: TokenProgram.multiply_computed,
         ac.WgmmaCommitOp: TokenProgram.commit,
         ac.WgmmaWaitOp: TokenProgram.retire,
         ac.ArriveOp: TokenProgram.release,
-        TensorIssueOp: TokenProgram.multiply_slots,
-        TensorIssueStoredOp: TokenProgram.multiply_stored,
+        TensorIssueOp: TokenProgram.multiply,
+        TensorIssueStoredOp: TokenProgram.multiply_held,
         TensorFactorsOp: TokenProgram.copy_factors,
         TensorFillOp: TokenProgram.multiply_into,
         TensorHandOverOp: TokenProgram.hand_over,
-        TensorReadOp: TokenProgram.read_sums,
-        TensorCommitOp: TokenProgram.commit_products,
+        TensorReadOp: TokenProgram.read_whole,
+        TensorCommitOp: TokenProgram.commit,
         TensorWaitOp: TokenProgram.await_products,
         TensorReleaseOp: TokenProgram.release_by_products,
         WorkAskOp: TokenProgram.ask,

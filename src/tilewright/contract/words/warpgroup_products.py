@@ -147,8 +147,8 @@ def whole_product(walk: Walk, operation: Operation, environment: Environment) ->
         raise NotFollowed(line, "a product of other elements than of 16 bits, or of a part of a wgmma, is not followed")
     flags = {token.text for token in operation.tokens if token.kind == "word"} | set(operation.attributes)
     walk.step(Step("dot_fence", line))
-    left, left_rows = _descriptor(walk, environment, names[0], line)
-    right, right_rows = _descriptor(walk, environment, names[1], line)
+    left, left_rows = _descriptor(environment, names[0], line)
+    right, right_rows = _descriptor(environment, names[1], line)
     steps = range(depth // _DEPTH)
     starts = tuple(
         _whole((_DEPTH * k + depth * depth * tile) * 2) for tile in range(rows // _WGMMA_ROWS) for k in steps
@@ -162,7 +162,7 @@ def whole_product(walk: Walk, operation: Operation, environment: Environment) ->
     bind(environment, operation.results[0], InFlight(walk.groups))
 
 
-def _descriptor(walk: Walk, environment: Environment, name: str, line: int) -> tuple[View, int]:
+def _descriptor(environment: Environment, name: str, line: int) -> tuple[View, int]:
     found = lookup(environment, name, line)
     if not isinstance(found, View) or not found.kind.startswith("operand "):
         raise NotFollowed(line, f"%{name} is no matrix descriptor that is followed")

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tilewright.base.cache_folder import cache_folder
 from tilewright.base.error import TilewrightError
 from tilewright.driver.capture.convert import Capture, convert
 from tilewright.driver.capture.records import read_processes
 from tilewright.driver.capture.texts import TextFinder
-from tilewright.driver.compile.cache import cache_folder
 from tilewright.runtime.shim.build import built_shim, preloaded, require_linux
 
 DEFAULT_FOLDER = "captured"

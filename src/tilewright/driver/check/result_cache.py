@@ -22,11 +22,12 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from tilewright.base.cache_folder import cache_folder
 from tilewright.base.check_report import FileReport
 from tilewright.base.record_json import from_json, to_json
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.sources.source_text import SourceFiles
-from tilewright.driver.compile.cache import cache_folder, source_digest
+from tilewright.driver.compile.cache import source_digest
 from tilewright.driver.launch.given_launch import LaunchFile
 
 _NAMED_FILES = re.compile(r'(?:\.file\s+\d+\s+|loc\()"([^"\n]+)"')

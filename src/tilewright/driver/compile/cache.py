@@ -18,17 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from tilewright.base.cache_folder import cache_folder
 from tilewright.base.error import TilewrightError
 from tilewright.runtime.bundle import Bundle, load, save, tilewright_version
-
-
-def cache_folder() -> Path:
-    """Where compiled programs are kept."""
-    named = os.environ.get("TILEWRIGHT_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
 
 
 def cache_key(program_digest: str, target: str, wanted: str, assembler: str) -> str:

@@ -65,6 +65,7 @@ _STALLS = {
 }
 """Reasons as ncu names them, and what the warp waits for."""
 
+_TIMEOUT_SECONDS = 600
 _TIME = "gpu__time_duration.sum"
 _CYCLES = "sm__cycles_elapsed.max"
 _TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
@@ -151,7 +152,7 @@ def ncu_command(ncu: str, bundle: Path, log: Path, kernels: int, launches: int, 
     ]  # fmt: skip
 
 
-def run_ncu(bundle: Bundle, launches: int, *, warm: bool = False, timeout_seconds: float = 600.0) -> str:
+def run_ncu(bundle: Bundle, launches: int, *, warm: bool = False) -> str:
     """Profile `launches` runs of `bundle` and return ncu's table.
 
     Raises TilewrightError: no ncu, no GPU that runs the program, no right to read counters; its words are passed on.
@@ -167,12 +168,12 @@ def run_ncu(bundle: Bundle, launches: int, *, warm: bool = False, timeout_second
         command = ncu_command(ncu, path, log, kernels, launches, warm=warm)
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=timeout_seconds,
+                command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS,
                 env={**os.environ, "PYTHONPATH": paths},
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise TilewrightError(
-                f"ncu was not done after {timeout_seconds:.0f} s", remedy="profile a smaller problem, or fewer launches"
+                f"ncu was not done after {_TIMEOUT_SECONDS} s", remedy="profile a smaller problem, or fewer launches"
             ) from error
         except OSError as error:
             raise TilewrightError(f"cannot run {ncu}: {error.strerror}", remedy="check its installation") from error
@@ -217,7 +218,7 @@ def _counters(names: Sequence[str], units: Sequence[str], row: Sequence[str]) ->
             continue
 
 
-def profile_report(bundle: Bundle, table: str, *, warm: bool = False, tool: str = "Nsight Compute") -> ProfileReport:
+def profile_report(bundle: Bundle, table: str, *, warm: bool = False) -> ProfileReport:
     """What `table`, ncu's of runs of `bundle`, says. Raises TilewrightError where it is none, or of another program."""
     launches = read_table(table)
     entries = list(dict.fromkeys(launch.entry for launch in bundle.plan.launches))
@@ -240,7 +241,7 @@ def profile_report(bundle: Bundle, table: str, *, warm: bool = False, tool: str 
         "a DRAM peak of a plain copy, and a tensor-core peak at the clock of the data sheet, make the roof",
     )
     cache = "caches as the pass before left them" if warm else "caches flushed before every pass"
-    return ProfileReport(bundle.name, bundle.target, tool, cache, kernels, notes)
+    return ProfileReport(bundle.name, bundle.target, "Nsight Compute", cache, kernels, notes)
 
 
 def _is_entry(name: str, entry: str) -> bool:

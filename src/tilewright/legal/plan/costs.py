@@ -70,13 +70,13 @@ class Cost:
             (self.padded_bytes, f"{self.padded_bytes} bytes of padding"),
             (self.copied_bytes, f"{self.copied_bytes} bytes copied beforehand"),
             (self.transposed_bytes, "transposed"),
-            (self.extra_copies, f"{_several(self.extra_copies, 'copy', 'copies')} more for each box"),
+            (self.extra_copies, f"{_copies(self.extra_copies)} more for each box"),
             (self.overfetched_bytes, f"{self.overfetched_bytes} bytes fetched beyond each box"),
-            (self.thread_copies, f"{_several(self.thread_copies, 'copy', 'copies')} by threads for each box"),
+            (self.thread_copies, f"{_copies(self.thread_copies)} by threads for each box"),
             (self.bank_conflict_ways - 1, f"{self.bank_conflict_ways}-way bank conflicts"),
         ]
         return ", ".join(words for count, words in parts if count) or "nothing"
 
 
-def _several(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+def _copies(count: int) -> str:
+    return f"{count} {'copy' if count == 1 else 'copies'}"

@@ -17,6 +17,7 @@ from typing import Literal, TypeVar, get_args
 
 from tilewright.base.error import TilewrightError
 from tilewright.legal.argument import integer, integers, shown
+from tilewright.legal.tensor_map.cautions import caution
 from tilewright.legal.tensor_map.enumerations import DATA_TYPES, INTERLEAVE_NONE, PADDED_TYPES
 from tilewright.legal.tensor_map.im2col_map import AnyMap, Im2colMap, Im2colWideMap
 from tilewright.legal.tensor_map.legality import Legality, check
@@ -202,12 +203,6 @@ def _violation(
     code: str, name: str, field: str, index: int | None, value: int, limit: int, message: str, source: str
 ) -> Violation:
     return Violation(code, name, field, index, value, limit, message, source)
-
-
-def _warning(
-    code: str, name: str, field: str, index: int | None, value: int, limit: int, message: str, source: str
-) -> Violation:
-    return Violation(code, name, field, index, value, limit, message, source, enforced=False)
 
 
 def _mode_rules(copy: _Copy) -> Iterator[Violation]:
@@ -443,7 +438,7 @@ def _warnings(copy: _Copy) -> Iterator[Violation]:
     period = target.limits("tensor_map.swizzle_period_bytes")[swizzle]
     source = target.fact("tensor_map.swizzle_period_bytes").source
     if copy.shared_address is not None and copy.direction != "prefetch" and copy.shared_address % period:
-        yield _warning(
+        yield caution(
             "TM058", "swizzle-phase", "dstMem" if copy.direction == "load" else "srcMem", None, copy.shared_address,
             period,
             f"shared address {copy.shared_address:#x} is no multiple of {period}: the swizzle follows the address, and "
@@ -452,7 +447,7 @@ def _warnings(copy: _Copy) -> Iterator[Violation]:
         )  # fmt: skip
     footprint_bytes = copy.footprint_bytes
     if copy.multicast_ctas > 1 and footprint_bytes is not None and footprint_bytes % period:
-        yield _warning(
+        yield caution(
             "TM058", "swizzle-phase", "dstMem", None, footprint_bytes, period,
             f"slices of {footprint_bytes} bytes begin inside the swizzle's pattern, which repeats after {period}",
             source,
@@ -460,7 +455,7 @@ def _warnings(copy: _Copy) -> Iterator[Violation]:
     if copy.coordinates is None or not isinstance(map, TensorMap) or map.fields.interleave != INTERLEAVE_NONE:
         return
     if copy.rows == 1:
-        yield from _reach(copy, map, copy.coordinates)
+        yield from _reach(map, copy.coordinates)
     if copy.direction in ("store", "reduce"):
         end = copy.coordinates[0] + map.box[0]
         for warning in copy.legality.warnings:
@@ -468,12 +463,12 @@ def _warnings(copy: _Copy) -> Iterator[Violation]:
                 yield warning
 
 
-def _reach(copy: _Copy, map: TensorMap, coordinates: tuple[int, ...]) -> Iterator[Violation]:
+def _reach(map: TensorMap, coordinates: tuple[int, ...]) -> Iterator[Violation]:
     steps = (1, *map.steps[1:])
     for index, (start, extent, box, step) in enumerate(zip(coordinates, map.dims, map.box, steps, strict=True)):
         last = start + (box - 1) // step * step
         if start >= extent or last < 0:
-            yield _warning(
+            yield caution(
                 "TM063", "box-outside", "tensorCoords", index, start, extent,
                 f"the box begins at {start} in dimension {index} of extent {extent}: nothing of it is inside",
                 "CUDA Driver API, cuTensorMapEncodeTiled: oobFill",

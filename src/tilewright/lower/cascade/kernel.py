@@ -448,4 +448,4 @@ def _add_consumer(
     end_issue_order(role, order, unit)
     if d.staging_slots:
         # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
-        role.add(bulk_wait(unit, 0, read=True))
+        role.add(bulk_wait(unit, 0))

@@ -22,17 +22,18 @@ from __future__ import annotations
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import PartialAddOp, PartialStoreOp, StreamPart, TurnStreamPartOp
+from tilewright.ir.ac.team import TeamSumOp
 from tilewright.lower.ptx.copies.global_access import displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import AccumulatorPlace, GlobalPlace
 
-_QUAD = 4
+QUAD = 4
 """Values that one access moves: 16 bytes."""
-_THREAD_BYTES = 16
+THREAD_BYTES = 16
 _THREADS = 128
-_QUAD_BYTES = _THREAD_BYTES * _THREADS
+QUAD_BYTES = THREAD_BYTES * _THREADS
 """Of one quad of every thread of a warpgroup."""
-_FLAG_BYTES = 4
+FLAG_BYTES = 4
 _OTHER_REGISTERS = 24
 """Of a thread, for addresses, cursors and whatever else lives beside the accumulator."""
 _QUADS_AT_ONCE = (4, 16)
@@ -46,10 +47,10 @@ def lower_partial_store(lowering: Lowering, op: PartialStoreOp) -> None:
     assert isinstance(accumulator, AccumulatorPlace)
     slot = _slot(lowering, op)
     address = _own_address(lowering, op, slot)
-    for number, quad in enumerate(_quads(accumulator)):
+    for number, quad in enumerate(quads_of(accumulator)):
         registers = "{" + ", ".join(quad) + "}"
-        text.emit("st.global.v4.f32", f"[{address}+{number * _QUAD_BYTES}]", registers)
-    _meet(lowering, op)
+        text.emit("st.global.v4.f32", f"[{address}+{number * QUAD_BYTES}]", registers)
+    meet(lowering, op)
     flag = _flag(lowering, op, slot)
     text.emit("st.release.gpu.global.u32", f"[{flag}]", text.into("b32", "mov.u32", 1), guard=lowering.is_first_thread)
 
@@ -68,20 +69,20 @@ def lower_partial_add(lowering: Lowering, op: PartialAddOp) -> None:
     text.emit("bra", poll, guard=text.into("pred", "setp.ne.u32", value, 1))
     text.emit("st.relaxed.gpu.global.u32", f"[{flag}]", text.into("b32", "mov.u32", 0))
     text.place(met)
-    _meet(lowering, op)
+    meet(lowering, op)
     address = _own_address(lowering, op, slot)
     # A part of a tile that is streamed, which each is: the assembler does not know, and would load ahead whatever it
     # finds registers for, and spill others.
     at_once, beyond = _quads_at_once(op, accumulator), _is_beyond(lowering, op)
     following = ""
-    for number, quad in enumerate(_quads(accumulator)):
+    for number, quad in enumerate(quads_of(accumulator)):
         if number % at_once == 0:
             if following:
                 text.place(following)
             following = text.label("added")
             text.emit("bra", following, guard=beyond)
-        loaded = [text.register("f32") for _ in range(_QUAD)]
-        text.emit("ld.global.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{number * _QUAD_BYTES}]")
+        loaded = [text.register("f32") for _ in range(QUAD)]
+        text.emit("ld.global.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{number * QUAD_BYTES}]")
         for total, term in zip(quad, loaded, strict=True):
             text.emit("add.rn.f32", total, total, term)
     text.place(following)
@@ -102,13 +103,13 @@ def _quads_at_once(op: PartialAddOp, accumulator: AccumulatorPlace) -> int:
         assert role is not None
         role = role.parent_op()
     spare = role.registers.data - sum(map(len, accumulator.blocks)) - _OTHER_REGISTERS
-    return max(_QUADS_AT_ONCE[0], min(_QUADS_AT_ONCE[1], spare // _QUAD))
+    return max(_QUADS_AT_ONCE[0], min(_QUADS_AT_ONCE[1], spare // QUAD))
 
 
-def _quads(accumulator: AccumulatorPlace) -> list[tuple[str, ...]]:
+def quads_of(accumulator: AccumulatorPlace) -> list[tuple[str, ...]]:
     """The thread's values by fours, block after block: columns are multiples of eight, of which it has two."""
     values = [value for block in accumulator.blocks for value in block]
-    return [tuple(values[first : first + _QUAD]) for first in range(0, len(values), _QUAD)]
+    return [tuple(values[first : first + QUAD]) for first in range(0, len(values), QUAD)]
 
 
 def _slot(lowering: Lowering, op: PartialStoreOp | PartialAddOp) -> str:
@@ -125,19 +126,19 @@ def _slot(lowering: Lowering, op: PartialStoreOp | PartialAddOp) -> str:
 def _flag(lowering: Lowering, op: PartialStoreOp | PartialAddOp, slot: str) -> str:
     flags = lowering.place(op.flags)
     assert isinstance(flags, GlobalPlace)
-    return displaced_address(lowering.text, flags.register, slot, _FLAG_BYTES)
+    return displaced_address(lowering.text, flags.register, slot, FLAG_BYTES)
 
 
 def _own_address(lowering: Lowering, op: PartialStoreOp | PartialAddOp, slot: str) -> str:
     """Where this thread's first values are in a slot."""
     partials, accumulator = lowering.place(op.partials), lowering.place(op.accumulator)
     assert isinstance(partials, GlobalPlace) and isinstance(accumulator, AccumulatorPlace)
-    slot_bytes = len(_quads(accumulator)) * _QUAD_BYTES
+    slot_bytes = len(quads_of(accumulator)) * QUAD_BYTES
     address = displaced_address(lowering.text, partials.register, slot, slot_bytes)
-    return displaced_address(lowering.text, address, lowering.warpgroup_thread, _THREAD_BYTES)
+    return displaced_address(lowering.text, address, lowering.warpgroup_thread, THREAD_BYTES)
 
 
-def _meet(lowering: Lowering, op: PartialStoreOp | PartialAddOp) -> None:
+def meet(lowering: Lowering, op: PartialStoreOp | PartialAddOp | TeamSumOp) -> None:
     """All of the unit's threads have come here."""
     number = lowering.text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
     lowering.text.emit("bar.sync", number, _THREADS)

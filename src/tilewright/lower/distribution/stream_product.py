@@ -23,7 +23,7 @@ from tilewright.ir.ac.stream import STREAM_INDICES, PartialAddOp, PartialStoreOp
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers
 from tilewright.ir.tile_stream import TileStream
-from tilewright.lower.build import INDEX, Build, global_array
+from tilewright.lower.build import INDEX, Build, free_name, global_array
 
 _FIRST_BARRIER = 1
 """Named barriers of the consumers' units: the same as their staging uses, at other times."""
@@ -75,17 +75,13 @@ def stream_workspaces(
     if stream is None:
         return ()
     taken = {buffer.name for buffer in buffers(program)}
-    names = [_free(name, taken) for name in ("partial_sums", "partial_flags")]
+    names = [free_name(name, taken) for name in ("partial_sums", "partial_flags")]
     units *= stream.tiles
     values = part[0] * part[1]
     return (
         Buffer(names[0], Element.F32, (units, values), (values, 1), "workspace"),
         Buffer(names[1], Element.U32, (units,), (1,), "workspace", zeroed=True),
     )
-
-
-def _free(name: str, taken: set[str]) -> str:
-    return name if name not in taken else _free(f"{name}_", taken)
 
 
 def declare_partial_sums(build: Build, workspaces: Sequence[Buffer]) -> PartialSums | None:

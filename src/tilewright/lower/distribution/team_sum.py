@@ -33,8 +33,9 @@ from tilewright.ir.ac.team import TeamAfterOp, TeamSumOp
 from tilewright.ir.split_sum import TeamSum
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers
-from tilewright.lower.build import INDEX, Build, affine
+from tilewright.lower.build import INDEX, Build, affine, free_name
 from tilewright.lower.distribution.split_product import Share
+from tilewright.lower.distribution.stream_partials import FLAG_BYTES, QUAD, QUAD_BYTES, THREAD_BYTES, meet, quads_of
 from tilewright.lower.distribution.stream_product import PartialSums
 from tilewright.lower.ptx.copies.global_access import displaced_address
 from tilewright.lower.ptx.lowering import Lowering
@@ -42,13 +43,6 @@ from tilewright.lower.ptx.places import AccumulatorPlace, GlobalPlace, IndexPlac
 
 _FIRST_BARRIER = 1
 """Named barriers of the consumers' units: the same as their staging uses, at other times."""
-_QUAD = 4
-"""Values that one access moves: 16 bytes."""
-_THREAD_BYTES = 16
-_THREADS = 128
-_QUAD_BYTES = _THREAD_BYTES * _THREADS
-"""Of one quad of every thread of a warpgroup."""
-_FLAG_BYTES = 4
 _WARP = 32
 _WARPS = 4
 
@@ -56,7 +50,7 @@ _WARPS = 4
 def team_workspaces(program: tile.ProgramOp, t: TeamSum, counts: Sequence[Size]) -> tuple[Buffer, ...]:
     """The arrays through which teams hand over partial sums. counts: of tiles along rows and columns."""
     taken = {buffer.name for buffer in buffers(program)}
-    names = [_free(name, taken) for name in ("team_sums", "team_flags")]
+    names = [free_name(name, taken) for name in ("team_sums", "team_flags")]
     tiles_m, tiles_n = (number_of(count) for count in counts[:2])
     slots = (t.teams - 1) * tiles_m * tiles_n * t.ctas * t.units
     values = t.rows * t.columns
@@ -64,10 +58,6 @@ def team_workspaces(program: tile.ProgramOp, t: TeamSum, counts: Sequence[Size])
         Buffer(names[0], Element.F32, (slots, values), (values, 1), "workspace"),
         Buffer(names[1], Element.U32, (slots,), (1,), "workspace", zeroed=True),
     )
-
-
-def _free(name: str, taken: set[str]) -> str:
-    return name if name not in taken else _free(f"{name}_", taken)
 
 
 def share_in_tile(build: Build, t: TeamSum, share: SSAValue | None, team: SSAValue | None) -> SSAValue | None:
@@ -124,32 +114,32 @@ def lower_team_sum(lowering: Lowering, op: TeamSumOp) -> None:
     text = lowering.text
     accumulator = lowering.place(op.accumulator)
     assert isinstance(accumulator, AccumulatorPlace)
-    quads = _quads(accumulator)
+    quads = quads_of(accumulator)
     team, takes, done = lowering.index(op.team), text.label("takes_sums"), text.label("took_sums")
     slots_of_team, own = _slots(lowering, op)
     flags, partials = _array(lowering, op.flags), _array(lowering, op.partials)
-    slot_bytes = len(quads) * _QUAD_BYTES
+    slot_bytes = len(quads) * QUAD_BYTES
     last = text.into("pred", "setp.eq.u32", team, op.teams.data - 1)
     text.emit("bra", takes, guard=last)
 
     slot = text.into("b32", "mad.lo.u32", team, slots_of_team, own)
     address = displaced_address(text, partials, slot, slot_bytes)
-    address = displaced_address(text, address, lowering.warpgroup_thread, _THREAD_BYTES)
+    address = displaced_address(text, address, lowering.warpgroup_thread, THREAD_BYTES)
     for number, quad in enumerate(quads):
-        text.emit("st.global.v4.f32", f"[{address}+{number * _QUAD_BYTES}]", "{" + ", ".join(quad) + "}")
-    _meet(lowering, op)
-    flag = displaced_address(text, flags, slot, _FLAG_BYTES)
+        text.emit("st.global.v4.f32", f"[{address}+{number * QUAD_BYTES}]", "{" + ", ".join(quad) + "}")
+    meet(lowering, op)
+    flag = displaced_address(text, flags, slot, FLAG_BYTES)
     text.emit("st.release.gpu.global.u32", f"[{flag}]", text.into("b32", "mov.u32", 1), guard=lowering.is_first_thread)
     text.emit("bra", done)
 
     text.place(takes)
     _await(lowering, op, flags, slots_of_team, own)
-    _meet(lowering, op)
+    meet(lowering, op)
     loaded: list[list[list[str]]] = []
     for other in range(op.teams.data - 1):
         theirs = text.into("b32", "mad.lo.u32", slots_of_team, other, own)
         address = displaced_address(text, partials, theirs, slot_bytes)
-        address = displaced_address(text, address, lowering.warpgroup_thread, _THREAD_BYTES)
+        address = displaced_address(text, address, lowering.warpgroup_thread, THREAD_BYTES)
         loaded.append([_loaded(lowering, address, number) for number in range(len(quads))])
     for terms in loaded:
         for quad, values in zip(quads, terms, strict=True):
@@ -171,7 +161,7 @@ def _await(lowering: Lowering, op: TeamSumOp, flags: str, slots_of_team: str, ow
         other = text.into("b32", "add.u32", warp, first) if first else warp
         text.emit("bra", polled, guard=text.into("pred", "setp.ge.u32", other, op.teams.data - 1))
         slot = text.into("b32", "mad.lo.u32", other, slots_of_team, own)
-        flag = displaced_address(text, flags, slot, _FLAG_BYTES)
+        flag = displaced_address(text, flags, slot, FLAG_BYTES)
         poll = text.label("poll")
         text.place(poll)
         value = text.into("b32", "ld.acquire.gpu.global.u32", f"[{flag}]")
@@ -204,19 +194,7 @@ def _array(lowering: Lowering, value: SSAValue) -> str:
     return place.register
 
 
-def _quads(accumulator: AccumulatorPlace) -> list[tuple[str, ...]]:
-    """The thread's values by fours, block after block: columns are multiples of eight, of which it has two."""
-    values = [value for block in accumulator.blocks for value in block]
-    return [tuple(values[first : first + _QUAD]) for first in range(0, len(values), _QUAD)]
-
-
 def _loaded(lowering: Lowering, address: str, number: int) -> list[str]:
-    loaded = [lowering.text.register("f32") for _ in range(_QUAD)]
-    lowering.text.emit("ld.global.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{number * _QUAD_BYTES}]")
+    loaded = [lowering.text.register("f32") for _ in range(QUAD)]
+    lowering.text.emit("ld.global.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{number * QUAD_BYTES}]")
     return loaded
-
-
-def _meet(lowering: Lowering, op: TeamSumOp) -> None:
-    """All of the unit's threads have come here."""
-    number = lowering.text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
-    lowering.text.emit("bar.sync", number, _THREADS)

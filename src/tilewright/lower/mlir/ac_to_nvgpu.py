@@ -46,7 +46,6 @@ from tilewright.lower.mlir.tensor_slots import (
     SlotSetUp,
     SlotWork,
     enter_role,
-    waits_for_sums,
     write_fence_after,
     write_set_up,
     write_slots,
@@ -68,6 +67,7 @@ from tilewright.lower.mlir.text import (
 from tilewright.lower.mlir.turns import TurnBounds, skip_cursors, turn_bounds, write_turn_pass, write_turn_wait
 from tilewright.lower.ptx.lowering import WARP_ROWS, integers
 from tilewright.lower.ptx.numbers.float8 import PTX_NAMES
+from tilewright.lower.ptx.products.tensor_slots import is_slot_wait
 from tilewright.lower.ptx.run_time import fixed_sizes
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
@@ -398,7 +398,7 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
                     write_fence_after(state, waited=True)
                 return
             state.held[op.result] = write_wait(state, op)
-            if waits_for_sums(op):
+            if is_slot_wait(op):
                 write_fence_after(state, waited=True)
         case ac.DrainOp():
             write_drain(state, op)

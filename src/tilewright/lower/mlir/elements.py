@@ -158,9 +158,7 @@ def _places(state: Nvgpu, origins: tuple[str, str], offsets: tuple[list[int], li
     return vectors[0], vectors[1]
 
 
-def _linear(
-    state: Nvgpu, array: HeldArray, indices: Sequence[str], length: int, stem: str = "linear"
-) -> tuple[str, str]:
+def _linear(state: Nvgpu, array: HeldArray, indices: Sequence[str], length: int) -> tuple[str, str]:
     """Vectors of linear indices into a flat array, and of whether they lie inside its shape."""
     text, kind = state.text, vector_of(length, "index")
     total, mask = "", ""
@@ -168,8 +166,8 @@ def _linear(
         # As unsigned, so that a negative index is outside too.
         inside = text.into("inside", f"arith.cmpi ult, {index}, {text.constant(f'dense<{extent}>', kind)} : {kind}")
         mask = text.binary("inside", "andi", mask, inside, vector_of(length, "i1")) if mask else inside
-        scaled = text.binary(stem, "muli", index, text.constant(f"dense<{stride}>", kind), kind)
-        total = text.binary(stem, "addi", total, scaled, kind) if total else scaled
+        scaled = text.binary("linear", "muli", index, text.constant(f"dense<{stride}>", kind), kind)
+        total = text.binary("linear", "addi", total, scaled, kind) if total else scaled
     return total, mask
 
 

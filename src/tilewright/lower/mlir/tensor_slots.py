@@ -85,14 +85,6 @@ def memory_of(state: Nvgpu, value: SSAValue) -> HeldTensorMemory:
     return memory
 
 
-def waits_for_sums(op: ac.BarrierWaitOp) -> bool:
-    """Whether what is waited for is a slot of tensor memory."""
-    kind = op.ring.type
-    assert isinstance(kind, ac.RingType)
-    memories = (each for each in ac.kernel_of(op).body.block.ops if isinstance(each, TensorMemoryOp))
-    return any(each.ring == kind.ring for each in memories)
-
-
 # ---------------------------------------------------------------- outside of roles
 
 

@@ -17,6 +17,7 @@ from tilewright.ir.sizes import sizes_of
 from tilewright.lower.ptx.copies.global_access import (
     ELEMENT_BYTES,
     displaced_address,
+    indices_of,
     load_as_float,
     load_index,
     store_element,
@@ -53,20 +54,10 @@ def lower_elementwise(lowering: Lowering, op: ac.ElementwiseOp) -> None:
         while len(points) < unroll:
             points.append(text.into("b32", "add.u32", points[-1], stride))
         for point in points:
-            _emit_body(text, places, op, _decode(text, point, inner))
+            _emit_body(text, places, op, indices_of(text, point, inner))
         text.emit("add.u32", linear, linear, advance)
         text.emit("bra", head)
         text.place(end)
-
-
-def _decode(text: Text, linear: str, inner: tuple[int, ...]) -> list[str]:
-    """The indices of a linear number, outermost first. inner: all extents but the outermost."""
-    indices: list[str] = []
-    rest = linear
-    for extent in reversed(inner):
-        indices.append(text.into("b32", "rem.u32", rest, extent))
-        rest = text.into("b32", "div.u32", rest, extent)
-    return [rest, *reversed(indices)]
 
 
 def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[str]) -> None:

@@ -38,6 +38,7 @@ from tilewright.lower.points.row_folds import (
 from tilewright.lower.points.row_strip import Strip
 from tilewright.lower.points.row_walks import Fold, Walk, levels_of, walks_of, words_of
 from tilewright.lower.points.wide_loads import WORD_BYTES
+from tilewright.lower.ptx.copies.global_access import indices_of
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.places import BufferPlace, IndexPlace, Places, ScalarPlace
@@ -98,7 +99,7 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
         if row.threads < WARP_THREADS or (each and (not isinstance(rows, int) or rows % row.together)):
             has_row = text.into("pred", "setp.lt.u32", own, rows)
         values: Places = dict(lowering.places)
-        for argument, register in zip(op.body.block.args[:-1], _indices(text, own, inner), strict=False):
+        for argument, register in zip(op.body.block.args[:-1], indices_of(text, own, inner), strict=False):
             values[argument] = IndexPlace(register)
         strip = Strip(text, row, length, thread, has_row)
         arrays = RowArrays(text, op, row, values, changing, strip)
@@ -108,16 +109,6 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
         taken.append(OneRow(text, row, arrays))
     _Unit(text, op, row, taken, addresses[0] if addresses else "", barriers, varying, levels).all_levels()
     text.place(end)
-
-
-def _indices(text: Text, number: str, inner: list[int]) -> list[str]:
-    """A row's indices along its axes, of which `inner` are all extents but the first."""
-    indices: list[str] = []
-    rest = number
-    for extent in reversed(inner):
-        indices.append(text.into("b32", "rem.u32", rest, extent))
-        rest = text.into("b32", "div.u32", rest, extent)
-    return [rest, *reversed(indices)]
 
 
 def _unit_number(text: Text, row: RowDecision, register: str) -> str:

@@ -23,7 +23,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.lower.points.elementwise import affine_index, divided
 from tilewright.lower.points.wide_loads import WORD_BYTES, WideLoad, arrived, issue_wide, widened
-from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, load_as_float
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, indices_of, load_as_float
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import integers
 from tilewright.lower.ptx.numbers import int8
@@ -84,12 +84,7 @@ def _policies(text: Text, op: ac.ElementwiseOp) -> _Policies:
 
 def _decode(text: Text, linear: str, counts: tuple[int, ...], run: int) -> list[str]:
     """The indices of the run's first point, outermost first."""
-    indices: list[str] = []
-    rest = linear
-    for count in reversed(counts[1:]):
-        indices.append(text.into("b32", "rem.u32", rest, count))
-        rest = text.into("b32", "div.u32", rest, count)
-    indices = [rest, *reversed(indices)]
+    indices = indices_of(text, linear, counts[1:])
     indices[-1] = text.into("b32", "mul.lo.u32", indices[-1], run)
     return indices
 

@@ -58,7 +58,7 @@ def add(
     if kind == "f64":
         return _double("add", rounding, a, b)
     x, y = _operands(kind, ftz, a, b)
-    return _finished(_sum(kind, x, y, rounding), kind, rounding, ftz, saturate)
+    return _finished(_sum(x, y, rounding), kind, rounding, ftz, saturate)
 
 
 def subtract(
@@ -70,7 +70,7 @@ def subtract(
     if kind == "f64":
         return _double("add", rounding, a, b ^ np.uint64(1 << 63))
     x, y = _operands(kind, ftz, a, b)
-    return _finished(_sum(kind, x, -y, rounding), kind, rounding, ftz, saturate)
+    return _finished(_sum(x, -y, rounding), kind, rounding, ftz, saturate)
 
 
 def multiply(
@@ -109,9 +109,9 @@ def fused_multiply_add(
         if kind == "f32" and rounding == "rn":
             total = x * y + z
             if _may_round_twice(total):
-                total = _sum(kind, x * y, z, rounding)
+                total = _sum(x * y, z, rounding)
         else:
-            total = _sum(kind, x * y, z, rounding)
+            total = _sum(x * y, z, rounding)
     result = _finished(total, kind, rounding, ftz, saturate)
     if relu:
         return np.where(total <= 0, result.dtype.type(0), result)
@@ -254,7 +254,7 @@ def _may_round_twice(total: Float64) -> bool:
     return bool((halfway | (np.abs(total) < 2.0**-126)).any())
 
 
-def _sum(kind: FloatKind, x: Float64, y: Float64, rounding: Rounding) -> Float64:
+def _sum(x: Float64, y: Float64, rounding: Rounding) -> Float64:
     total = sum_to_odd(x, y)
     if rounding == "rm":
         # Rounding downward, an exact zero sum is -0 unless both terms are +0 (IEEE 754, 6.3).

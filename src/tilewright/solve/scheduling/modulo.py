@@ -92,13 +92,13 @@ def optimum(
     bound: Bound | None = tightest
     first: ModuloSolution | None = known if known is not None and known.interval == lower else None
     if first is None:
-        first, impossible = _solve(_model(problem, lower, lower), problem, seconds, known)
+        first, impossible = _solve(_model(problem, lower, lower), seconds, known)
         if first is None:
             if lower == upper:
                 return Impossible(upper) if impossible else _undetermined(lower)
             built = _model(problem, lower + 1 if impossible else lower, upper)
             built.model.minimize(built.interval)
-            first, proved = _solve(built, problem, seconds * _SEARCH_SHARE, known)
+            first, proved = _solve(built, seconds * _SEARCH_SHARE, known)
             if first is None:
                 return Impossible(upper) if proved else _undetermined(lower)
             bound, searched = None, proved and impossible
@@ -126,7 +126,7 @@ def _cheapest(problem: ModuloProblem, first: ModuloSolution, seconds: float) -> 
     crossing = sum(price * literal for price, literal in built.crossings)
     model.minimize(crossing * max(problem.turns - 1, 1) + fill + sum(built.slots))
     # Not begun from the first schedule: the solver gets further without it.
-    found, proved = _solve(built, problem, seconds, None)
+    found, proved = _solve(built, seconds, None)
     if found is None or (not proved and _price(problem, found) >= _price(problem, first)):
         return first
     return found
@@ -320,9 +320,7 @@ def _registers(
         model.add_cumulative(laid, demands, free)
 
 
-def _solve(
-    built: _Model, problem: ModuloProblem, seconds: float, known: ModuloSolution | None
-) -> tuple[ModuloSolution | None, bool]:
+def _solve(built: _Model, seconds: float, known: ModuloSolution | None) -> tuple[ModuloSolution | None, bool]:
     """(a solution, whether it is proved to be the best) or (None, whether there is proved to be none)."""
     if known is not None:
         turn = known.starts[0]  # the model rotates so that the first operation begins an interval

@@ -23,10 +23,9 @@ from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
-from tilewright.synth.operand.operands import Site
 from tilewright.synth.store.staged_store import planned
 from tilewright.synth.store.store_chunks import StagedRow
-from tilewright.synth.store.turned_store import turned_boxes, turned_store
+from tilewright.synth.store.turned_store import TURNED_ROW, turned, turned_boxes
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -38,9 +37,9 @@ def turned_results(
     boxes = () if axes.batch else turned_boxes(program, axes.row, columns)
     if not boxes:
         return ()
-    site = Site(program, target, wanted.misaligned, [])
-    found = (turned_store(site, op, (axes.row, axes.column), boxes) for op in stores(program))
-    return tuple(planned(each, target) for each in found if each is not None)
+    order = (axes.row, axes.column)
+    found = (box_of(program, op, order, boxes[0], TURNED_ROW, target, wanted) for op in stores(program))
+    return tuple(planned(turned(each, boxes), target) for each in found if each is not None)
 
 
 def boxed_results(
@@ -104,6 +103,9 @@ def box_of(
         return None
     dims = tuple(program.extents[axis] for axis in order)
     apart = tuple(strides[axis] * width for axis in order[1:])
+    if dims[1] == 1 and apart[0] % RUN_BYTES:
+        # Nothing lies a stride apart, so any will do.
+        apart = (RUN_BYTES, *apart[1:])
     chunk = row.columns(width)
     box = (chunk, unit_rows, *([1] * len(further)))
     map_ = TensorMap(tensor.element_kind.value, dims, apart, box, swizzle=row.swizzle, l2_promotion="none")
@@ -112,4 +114,4 @@ def box_of(
     decision = MapDecision(tensor.element_kind.value, dims, apart, box, row.swizzle, "none")
     narrow = (row.tail_bytes // width, *box[1:])
     tail = (MapDecision(tensor.element_kind.value, dims, apart, narrow, row.swizzle, "none"),) if row.tails else ()
-    return StoreDecision(name, "tma", chunk, 0, decision, (), tail, row.tails)
+    return StoreDecision(name, chunk, decision, (), tail, row.tails)

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from tilewright.targets import Target
 
 _TILE_START_CYCLES = 1500
-"""Filling an empty pipeline and draining it, a parameter of this model and no property of the hardware."""
+"""Filling an empty pipeline and draining it. A policy, no fact of a target: the model knows neither latencies nor how
+many tiles overlap, and takes one number for all of them so that few large tiles rank before many small ones. What a
+target was measured to take is in `synth.cost.time_model`."""
 _STORE_BYTES_PER_CYCLE = 32
 """Rate at which one tile's result leaves through staging, likewise."""
-_SCATTERED_BYTES_PER_CYCLE = 8
-"""Rate at which it leaves by plain stores across its rows, likewise."""
+SCATTERED_BYTES_PER_CYCLE = 8
+"""Rate at which it leaves by plain stores across its rows in memory, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def pipeline_cycles(
     multiply, fetch = slice_cycles(rates, tile, element_bytes, loaded_columns)
     # A last tile that reaches past the result stores what lies inside.
     stored = min(tile_m, rows) * min(tile_n, columns) * stored_bytes
-    epilogue = stored / (_SCATTERED_BYTES_PER_CYCLE if scattered else _STORE_BYTES_PER_CYCLE)
+    epilogue = stored / (SCATTERED_BYTES_PER_CYCLE if scattered else _STORE_BYTES_PER_CYCLE)
     return waves * (slices * max(multiply, fetch) + epilogue + _TILE_START_CYCLES)
 
 

@@ -36,7 +36,7 @@ from functools import cache
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.synth.cascade.slots.slot_pieces import copying_cycles
 from tilewright.synth.cost.product_kernel import ProductKernel, product_kernel
-from tilewright.synth.tile.long_sum import handing_cycles
+from tilewright.synth.tile.long_sum import handing_cycles, p_norm
 from tilewright.synth.tile.long_sum import parameters_of as sum_parameters_of
 from tilewright.targets import Target
 
@@ -137,7 +137,7 @@ def predicted_time(
     l2 = kernel.fetched_bytes / (l2_bytes * multiprocessors)
     missed = p.reread_permille / 1000 * _missed_bytes(kernel, workers, target)
     read = (kernel.compulsory_bytes + missed) / (dram_bytes * p.read_permille / 1000)
-    memory = _norm((read, l2), p.memory_norm_permille)
+    memory = p_norm((read, l2), p.memory_norm_permille)
 
     # One slice of one CTA.
     slices = math.ceil(kernel.depth / (kernel.tile_depth * kernel.shares))
@@ -149,7 +149,7 @@ def predicted_time(
     fetch = 1000 * kernel.slot_bytes / p.fetch_bytes_per_kilocycle
     held = (1 + kernel.release_distance) * max(multiply, fetch)
     ring = (p.latency_cycles + held) / kernel.stages + p.loaded_permille / 1000 * read / (slices * waves)
-    each = _norm((multiply, fetch, ring, copied), p.slice_norm_permille)
+    each = p_norm((multiply, fetch, ring, copied), p.slice_norm_permille)
     if kernel.release_distance == 0:
         each += target.limit("latency.product_cycles") + target.limit("pipeline.restart_cycles")
 
@@ -175,7 +175,7 @@ def predicted_time(
     brief = min(1.0, ideal * cycle / target.limit("time_model.brief_microseconds"))
     power = ideal / (1 - (1000 - p.sustained_permille) / 1000 * brief)
     start = p.start_cycles + (0.0 if has_room_beside(kernel, target) else p.alone_cycles)
-    total = start + _norm((loop, memory, power), p.kernel_norm_permille)
+    total = start + p_norm((loop, memory, power), p.kernel_norm_permille)
     return PredictedTime(total * cycle, start * cycle, loop * cycle, epilogue * cycle, memory * cycle, power * cycle)
 
 
@@ -258,8 +258,3 @@ def _missed_bytes(kernel: ProductKernel, workers: int, target: Target) -> float:
     waves = kernel.tiles / workers
     again = max(0.0, waves * held * kernel.depth * kernel.element_bytes - inputs)
     return (1 - cache / inputs) * again
-
-
-def _norm(parts: tuple[float, ...], permille: float) -> float:
-    longest, power = max(parts), permille / 1000
-    return longest * sum((part / longest) ** power for part in parts) ** (1 / power)

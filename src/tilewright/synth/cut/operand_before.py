@@ -21,7 +21,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, blocks_of
 from tilewright.ir.tile.facts import dots, grouping, index_offset, parameter_name, the_program
 from tilewright.ir.tile.product import DOT_ELEMENTS
-from tilewright.ir.tile.repeats import in_order
+from tilewright.ir.tile.repeats import in_order, untransposed
 from tilewright.ir.tile.rules import violations
 from tilewright.ir.tile.types import GroupType, IndexType, TensorType, tensor_type, value_type
 from tilewright.synth.cut.handover import free_name, padded_strides
@@ -45,7 +45,7 @@ def operand_before(module: ModuleOp, *, alone: bool = False) -> tuple[ModuleOp, 
 def _not_taken(program: tile.ProgramOp, dot: tile.DotOp, *, alone: bool) -> list[SSAValue]:
     """The operands that no walk takes, the smaller first: of two that are computed, one may be. alone: whether none
     is."""
-    sides = [_untransposed(dot.left), _untransposed(dot.right)]
+    sides = [untransposed(dot.left), untransposed(dot.right)]
     computed = [each for each in sides if not isinstance(each.owner, tile.LoadOp)]
     computed.sort(
         key=lambda value: math.prod(program.extents[base_axis(axis)] for axis in value_type(value).axis_names)
@@ -63,12 +63,6 @@ def _is_displaced(value: SSAValue, axis: str) -> bool:
         isinstance(index.type, IndexType) and base_axis(index.type.axis.data) == axis and index_offset(index) != 0
         for index in load.indices
     )
-
-
-def _untransposed(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, tile.TransposeOp):
-        value = value.owner.operand
-    return value
 
 
 def _divided(module: ModuleOp, number: int, value: SSAValue) -> tuple[ModuleOp, ModuleOp] | None:
@@ -90,8 +84,8 @@ def _divided(module: ModuleOp, number: int, value: SSAValue) -> tuple[ModuleOp, 
     dot = dots(written)[number]
     loop = dot.parent_op()
     assert isinstance(loop, tile.LoopOp)
-    sides = [_untransposed(dot.left), _untransposed(dot.right)]
-    original = [_untransposed(each) for each in (dots(program)[number].left, dots(program)[number].right)]
+    sides = [untransposed(dot.left), untransposed(dot.right)]
+    original = [untransposed(each) for each in (dots(program)[number].left, dots(program)[number].right)]
     own = sides[original.index(value)]
     fresh = written.body.block.insert_arg(workspace, len(names))
     names.append(taken)

@@ -48,13 +48,15 @@ from tilewright.synth.streaming.emit import emitted
 from tilewright.synth.streaming.graph import Graph, Node, Stored, below, constant_of, read
 
 _LEAST, _LEAST_WALKED = 256, 128
-"""Elements of a part, at least; of products one tile of a walk, as wide as it may be."""
+"""Elements of a part, at least. A policy: a part leaves states to combine, so it should read many more numbers; of
+products one tile of a walk, as wide as it may be (`synth.cascade.decide`)."""
 _TRIED = 3
 """Numbers of parts."""
 _FEWEST, _MOST = 0.5, 8.0
 """Parts that are tried, of those that are wanted."""
 _ALL, _WORTH_OVERLAP = 20, 2
-"""Twentieths of the time: all of it, and what parts that overlap lose less."""
+"""Twentieths of the time: all of it, and what parts that overlap lose less. A policy: the estimate is no better than a
+twentieth, and numbers of parts that lose as much differ by their combination, of which fewer parts need less."""
 _RUN = 16
 """Elements of an axis along which an array is contiguous, at multiples of which overlapping parts begin."""
 

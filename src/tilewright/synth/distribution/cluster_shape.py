@@ -9,7 +9,7 @@ Checked by: tests/synth/distribution/test_cluster_shape.py, tests/synth/test_dec
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.synth.cost.model import Rates, slice_cycles
@@ -17,29 +17,15 @@ from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.tile.scaled_tile import two_overlap
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
 
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4))
 _LEAST_WAVES = 2
 """Of tiles: with one wave of them nothing was gained, or measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pairing:
-    """Cycles that a pair saves of each slice, and that it costs of each tile, where slots are scaled."""
-
-    slice: int
-    tile: int
-
-
-_TURN_OF_ONE = _Pairing(36, 1500)
-_TURN_OF_TWO = _Pairing(24, 1400)
-"""By whether the products of two slots overlap in a consumer. Fitted by hand to fifteen products of blocks of 8 bits in
-two tiles each, of an H200, so that no choice of those loses: `python -m bench clusters --only 'blocks of'`. A pair's
-two CTAs wait for each other at every slot; where few slices follow one another, epilogues show that."""
-
-
 def choose_cluster(
-    rates: Rates, shape: TileShape, question: TileQuestion, wanted: Wanted, reasons: list[str]
+    rates: Rates, shape: TileShape, question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]
 ) -> tuple[int, int]:
     """CTAs of a cluster along rows and columns: one, unless two are asked for or slots are scaled and many.
 
@@ -63,7 +49,7 @@ def choose_cluster(
         reasons.append(f"cluster {m}x{n}: one copy of what {m * n} CTAs read, {spared}")
         return shape.cluster
     if question.scaled and question.element_bytes == 1:
-        return _of_scaled(rates, shape, question, wanted, reasons)
+        return _of_scaled(rates, shape, question, target, wanted, reasons)
     multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes)
     reasons.append(
         f"cluster 1x1: a slice takes {multiply:.0f} cycles to multiply and {fetch:.0f} to fetch from L2; neighbours' "
@@ -73,15 +59,16 @@ def choose_cluster(
 
 
 def _of_scaled(
-    rates: Rates, shape: TileShape, question: TileQuestion, wanted: Wanted, reasons: list[str]
+    rates: Rates, shape: TileShape, question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]
 ) -> tuple[int, int]:
     """As `choose_cluster`, of a product of 8-bit operands whose slots are scaled."""
     rows, columns, depth = question.extents
     if shape.swapped:
         rows, columns = columns, rows
     slices = math.ceil(depth / shape.depth)
-    by = _TURN_OF_TWO if two_overlap(shape, slices) else _TURN_OF_ONE
-    saved = by.slice * slices - by.tile
+    paired = "_paired" if two_overlap(shape, slices) else ""
+    cost = target.limit(f"promotion.shared_tile_cycles{paired}")
+    saved = target.limit(f"promotion.shared_slice_cycles{paired}") * slices - cost
     tiles = (math.ceil(rows / shape.rows), math.ceil(columns / shape.columns))
     plain = question.batch == 1 and question.products == 1 and shape.shares == 1 and shape.resident == 1
     # Threads that copy an operand fill the slots of their own CTA.

@@ -33,7 +33,7 @@ from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
 from tilewright.targets import Target
 
 _STORED_MULTIPLE_BYTES = 16
-"""The copy engine clips what it stores in units of 16 bytes (`synth.operand.operands`)."""
+"""The copy engine clips what it stores in units of 16 bytes (`synth.cascade.boxed_store`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _uses(program: tile.ProgramOp, decisions: Decisions) -> list[_Use]:
     for store in stores(program):
         name = parameter_name(program, store.tensor)
         decided = stored.get(name)
-        map = decided.map if decided is not None and decided.path == "tma" else None
+        map = None if decided is None else decided.map
         uses.append(_Use(name, tensor_type(store.tensor), store.place.data, map, True))
     return uses
 

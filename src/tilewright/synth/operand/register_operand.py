@@ -29,6 +29,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import index_offset
 from tilewright.ir.tile.gather import GatherOp
+from tilewright.ir.tile.repeats import untransposed
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cost.model import Rates
 from tilewright.synth.operand.operands import slice_depth
@@ -97,7 +98,7 @@ def wants_registers(
     if wanted.computed == "workspace":
         return ""
     why = "the product is one of a batch" if batch else ""
-    computed = [side for side in sides if not isinstance(_source(side.value).owner, tile.LoadOp)]
+    computed = [side for side in sides if not isinstance(untransposed(side.value).owner, tile.LoadOp)]
     if not computed:
         why = "no operand is computed"
     for side in computed if not why else ():
@@ -152,12 +153,6 @@ def not_after_all(name: str, why: str, wanted: Wanted) -> str:
             remedy="leave `computed` to the compiler, or ask for a workspace",
         )
     return f"{name} operand not computed in registers after all: {why}"
-
-
-def _source(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, tile.TransposeOp):
-        value = value.owner.operand
-    return value
 
 
 def _leaves(value: SSAValue) -> tuple[list[tile.LoadOp], list[Function], str]:

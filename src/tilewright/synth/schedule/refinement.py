@@ -48,14 +48,14 @@ class Refined:
 Judge = Callable[[TaskGraph, Schedule], tuple[Refusal, ...]]
 
 
-def refine(graph: TaskGraph, judge: Judge, method: Method = "heuristic", *, rounds: int = MOST_ROUNDS) -> Refined:
+def refine(graph: TaskGraph, judge: Judge, method: Method = "heuristic") -> Refined:
     """Schedule, ask, tighten, until `judge` refuses nothing.
 
     Raises TilewrightError where no schedule keeps the bounds, or a refusal asks for no less than there was; Undecided
     at the limit of rounds.
     """
     refused: list[Refusal] = []
-    for number in range(1, rounds + 1):
+    for number in range(1, MOST_ROUNDS + 1):
         schedule = schedule_graph(graph, method)
         found = judge(graph, schedule)
         if not found:
@@ -63,7 +63,8 @@ def refine(graph: TaskGraph, judge: Judge, method: Method = "heuristic", *, roun
         refused += found
         graph = tightened(graph, found)
     raise Undecided(
-        f"{graph.name}: no schedule was agreed to in {rounds} rounds; last {refused[-1]}", remedy="use a smaller tile"
+        f"{graph.name}: no schedule was agreed to in {MOST_ROUNDS} rounds; last {refused[-1]}",
+        remedy="use a smaller tile",
     )
 
 

@@ -46,9 +46,6 @@ a warp takes, the better."""
 _SINGLES_OF_WARP, _SINGLES_MOST = 8, 32
 """The same, and the most, where elements are taken one by one."""
 _LEAST_LANES = 4
-_FULL, _FULL_OF_CUT = 0.75, 0.66
-"""Of a unit's runs, how many lie in its row: more than the first, or, of more lanes than a row needs where ends of rows
-cut runs, no less than the second (`python -m bench.probes.row_forms --case rms_norm:6013x253`, and of 3001x253)."""
 _LEAST_RUNS, _RUNS_AT_ONCE = 2, 4
 """Of a thread, of all rows that it takes at once: more in more registers keep memory no busier, since fewer threads fit
 a multiprocessor."""
@@ -65,9 +62,8 @@ _STREAMED_ELEMENTS = 16
 _KEEPING_THREADS = (512, 256, 128, 1024)
 _TOGETHER = (1, 2)
 """Rows that a CTA takes at once."""
-_ENOUGH_THREADS, _ENOUGH_OF_CUT = 512, 1200
-"""Of a multiprocessor: four warps for each of its schedulers keep it busy; where ends of rows cut runs, more, since
-warps wait for their ends."""
+_ENOUGH_THREADS = 512
+"""Of a multiprocessor. A policy: four warps for each of its four schedulers, so that one computes while others wait."""
 _OTHER_REGISTERS = 30
 """Of a thread, for addresses and what is computed of one run at a time, where there is room for them."""
 _USUAL_REGISTERS, _ROW_REGISTERS, _LEAST_REGISTERS = 8, 8, 32
@@ -106,7 +102,7 @@ def chosen(program: tile.ProgramOp, shared: Shared, target: Target, wanted: Want
         # Of rows of which nothing but a fold is stored, nobody measured several.
         if shared.apart or shared.run == 1 or asked or threads > max(lanes, _LEAST_LANES) or not uses.stored_bytes:
             return _held(shared, threads, 1, _asked_together(shared, wanted))
-        return _several(uses, _held(shared, _filled_lanes(shared, threads), 1))
+        return _several(uses, _held(shared, _filled_lanes(shared, threads, target), 1))
     work, forms = candidates(program, shared, target, wanted)
     if not forms:
         asked = f"{wanted.row_threads or 'any'} threads of {wanted.row_ctas or 'any'} CTAs"
@@ -195,11 +191,11 @@ def _asked_together(shared: Shared, wanted: Wanted) -> int:
     return 1 if shared.apart else wanted.row_together or 1
 
 
-def _filled_lanes(shared: Shared, least: int) -> int:
+def _filled_lanes(shared: Shared, least: int, target: Target) -> int:
     """As many lanes of a warp as have a run of a row each, or no fewer than `least` where too many would idle."""
     runs = -(-shared.covered // shared.run)
-    lanes = _WARP_THREADS
-    while lanes > least and _FULL * lanes * -(-runs // lanes) >= runs:
+    lanes, filled = _WARP_THREADS, target.limit("rows.filled_percent")
+    while lanes > least and filled * lanes * -(-runs // lanes) >= 100 * runs:
         lanes //= 2
     return lanes
 
@@ -250,9 +246,10 @@ def _spread(threads: int, shared: Shared, parts: int, target: Target) -> int:
     if enough < SHORT_THREADS:
         # A warp at most, or units of several would share a CTA, and its barrier.
         if shared.shifted:
-            enough = min(most, multiprocessors * _ENOUGH_OF_CUT // parts)
+            enough = min(most, multiprocessors * target.limit("rows.threads_of_cut_rows") // parts)
         lanes = min(_WARP_THREADS, 1 << max(0, enough.bit_length() - 1))
-        while shared.shifted and lanes > threads and _FULL_OF_CUT * lanes * -(-runs // lanes) > runs:
+        filled = target.limit("rows.filled_percent_of_cut_rows")
+        while shared.shifted and lanes > threads and filled * lanes * -(-runs // lanes) > 100 * runs:
             lanes //= 2
         return max(threads, lanes)
     # Whole warps with the fewest runs for each thread, no wider than these need.

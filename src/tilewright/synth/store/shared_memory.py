@@ -61,13 +61,12 @@ def divide_shared_memory(
     share = target.limit("multiprocessor.shared_bytes") // shape.resident - target.limit("cta.shared_reserved_bytes")
     limit = min(target.limit("cta.shared_bytes_max"), share) - meeting
     barrier_bytes = 2 * target.limit("mbarrier.bytes")
-    staged = [store for store in stores if store.path == "tma"]
-    staging_bytes_each = max((store.staged_bytes for store in staged), default=0)
+    staging_bytes_each = max((store.staged_bytes for store in stores), default=0)
     # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with
     # a slot whose store is the newest, which a wait for all but the newest does not cover.
-    chunks = sum(len(store.boxes(shape.rows // consumers, tile_n)) for store in staged)
-    choices = [count for count in (2, 1) if chunks % count == 0] if staged else [0]
-    rows_bytes = ROWS_BYTES if along_rows or any(store.along_rows for store in stores) else 0
+    chunks = sum(len(store.boxes(shape.rows // consumers, tile_n)) for store in stores)
+    choices = [count for count in (2, 1) if chunks % count == 0] if stores else [0]
+    rows_bytes = ROWS_BYTES if along_rows else 0
     slots, stages = 0, 0
     for slots in choices:
         left = limit - (slots * staging_bytes_each + rows_bytes) * consumers
@@ -77,7 +76,7 @@ def divide_shared_memory(
     fitting = stages
     if wanted.stages is None:
         stages = min(stages, most_stages)
-    if staged and enough_stages > _MOST_STAGES:
+    if stores and enough_stages > _MOST_STAGES:
         # What is left over beside the stages holds further slots: an epilogue that waits for each of its stores to be
         # read before it writes on takes longer than a short product that should hide it.
         left = limit - _RESERVED_BYTES - rows_bytes * consumers - stages * (slot_bytes + barrier_bytes)

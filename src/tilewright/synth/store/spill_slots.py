@@ -22,9 +22,9 @@ _MORE_SLOTS = (2, 6, 12)
 """Registers given slots besides those that an assembler spilled: which it keeps in their stead is its own affair."""
 
 
-def slot_address(slot: int, thread: int, threads: int) -> int:
-    """Byte of a thread's word in a slot, from the slots' first on. threads: of all consumers."""
-    return SLOT_BYTES * (slot * threads + thread)
+def slot_bytes(slots: int, threads: int) -> int:
+    """Of so many slots. threads: of all consumers."""
+    return SLOT_BYTES * slots * threads
 
 
 def spill_bytes(consumers: int, target: Target, wanted: Wanted, reasons: list[str]) -> int:
@@ -38,7 +38,7 @@ def spill_bytes(consumers: int, target: Target, wanted: Wanted, reasons: list[st
             f"{slots} registers of a thread cannot wait in shared memory", remedy=f"use 0 to {_MOST_SLOTS} spill slots"
         )
     threads = target.limit("warpgroup.threads") * consumers
-    size = slot_address(slots, 0, threads)
+    size = slot_bytes(slots, threads)
     if slots:
         reasons.append(f"{slots} registers of each of {threads} threads may wait in {size} bytes of shared memory")
     return size
@@ -65,5 +65,5 @@ def slots_to_try(
         count
         for count in counts
         if decisions.spill_slots < count <= _MOST_SLOTS
-        and (not keep_stages or slot_address(count - decisions.spill_slots, 0, threads) <= left)
+        and (not keep_stages or slot_bytes(count - decisions.spill_slots, threads) <= left)
     )

@@ -38,7 +38,7 @@ def planned(store: StoreDecision, target: Target) -> StoreDecision:
 def _plan(store: StoreDecision, one: MapDecision, target: Target) -> ExchangePlan | None:
     columns, rows = one.box[1::-1] if store.turned else one.box[:2]
     element_bytes = one.tensor_map().element.bytes
-    if store.path != "tma" or not _is_tile(rows, columns, element_bytes):
+    if not _is_tile(rows, columns, element_bytes):
         return None
     if one.swizzle != "none" and one.box[0] * element_bytes != 16 << _SWIZZLE_BITS[one.swizzle]:
         return None

@@ -20,7 +20,6 @@ from tilewright.ir.copy_decisions import BLOCK_ROWS, StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
-from tilewright.synth.operand.operands import Site, decide_store
 from tilewright.synth.store.store_chunks import StagedRow, turned_columns
 
 _ELEMENT_BYTES = 2
@@ -28,7 +27,8 @@ _FRAGMENT_COLUMNS = 8
 _UNIT_BYTES = 16
 """Of which a tensor map's pitch and rows are multiples, which the engine writes whole (PTX ISA, tensor maps)."""
 _MATRIX_AXES = 2
-_ROW = StagedRow(BLOCK_ROWS * _ELEMENT_BYTES, "128B")
+TURNED_ROW = StagedRow(BLOCK_ROWS * _ELEMENT_BYTES, "128B")
+"""A column of a box."""
 
 
 def is_turnable(program: tile.ProgramOp, rows: str, misaligned: tuple[str, ...]) -> bool:
@@ -62,17 +62,10 @@ def turned_boxes(program: tile.ProgramOp, rows: str, part_columns: int) -> tuple
     return turned_columns(part_columns)
 
 
-def turned_store(
-    site: Site, store: tile.StoreOp, axes: tuple[str, str], boxes: tuple[int, ...]
-) -> StoreDecision | None:
-    """Bulk stores of boxes of 64 rows; None where no tensor map takes them.
-
-    axes: rows and columns of the accumulator; boxes: columns of each, by `turned_boxes`.
-    """
+def turned(store: StoreDecision, boxes: tuple[int, ...]) -> StoreDecision:
+    """A result in boxes of `TURNED_ROW`, whose columns lie one after another there. boxes: columns of each, by
+    `turned_boxes`; `store` has those of the first."""
     chunk, short = boxes[0], boxes[-1]
-    found = decide_store(replace(site, reasons=[]), store, (axes[1], axes[0]), chunk, _ROW)
-    if found.path != "tma":
-        return None
-    tail = (replace(found.map, box=(BLOCK_ROWS, short)),) if short < chunk else ()
+    tail = (replace(store.map, box=(BLOCK_ROWS, short)),) if short < chunk else ()
     tails = sum(width < chunk for width in boxes)
-    return replace(found, chunk_columns=chunk, turned=1, tail=tail, tails=tails)
+    return replace(store, chunk_columns=chunk, turned=1, tail=tail, tails=tails)

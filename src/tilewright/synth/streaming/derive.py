@@ -41,7 +41,6 @@ class Correction:
     """Why a state is multiplied as its reference moves. step: the factor in each iteration, a function of the extreme
     before and after it; aim: the factor after the loop."""
 
-    reference: Reference
     extreme: State
     step: Node
     aim: Node
@@ -261,7 +260,7 @@ class _Deriver:
             graph.unary(Function.EXP, slope(graph, argument, reference.followed, each), argument.place)
             for each in (moved, aimed)
         )
-        return Correction(reference, self.plain[reference.extreme], step, aim)
+        return Correction(self.plain[reference.extreme], step, aim)
 
     def _finish(self, node: Node, state: State, parts: Sequence[Factored], corrections: Sequence[Correction]) -> Node:
         """The sum's value: what the state holds at the end, aimed at the final references and times the factors."""

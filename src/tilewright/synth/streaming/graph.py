@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import FloatAttr, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from tilewright.base.element import Element
@@ -26,6 +26,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.elementwise import FunctionAttr, number
 from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import ValueType
 
 Leaf = tuple[str, int]
@@ -275,7 +276,7 @@ def read(program: tile.ProgramOp) -> tuple[Graph, tuple[Stored, ...]]:
     stored: list[Stored] = []
     for op in program.body.block.ops:
         operands = [known[value] for value in op.operands]
-        place = _place(op)
+        place = place_of(op)
         if isinstance(op, tile.GridOp):
             for number_, index in enumerate(op.indices):
                 known[index] = graph.leaf("grid", number_, index.type, place)
@@ -286,8 +287,3 @@ def read(program: tile.ProgramOp) -> tuple[Graph, tuple[Stored, ...]]:
             whole = graph.node(type(op), operands, op.results[0].type, place, kept)
             known[op.results[0]] = whole
     return graph, tuple(stored)
-
-
-def _place(op: Operation) -> str:
-    place = op.properties.get("place")
-    return place.data if isinstance(place, StringAttr) else ""

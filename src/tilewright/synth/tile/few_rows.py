@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cache
 
-from tilewright.synth.cost.model import Rates, rates_of
+from tilewright.synth.cost.model import SCATTERED_BYTES_PER_CYCLE, Rates, rates_of
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.split import clusters_at_once, meeting_bytes
 from tilewright.synth.operand.operands import slice_depth
@@ -83,8 +83,6 @@ _TURNED_BOX = 32
 """Columns of a tile that wait to leave together, along its rows and across them."""
 _DEEP_STAGE_BYTES = 16384
 """A stage is deepened while it holds fewer, as for other tiles."""
-_SCATTERED_BYTES_PER_CYCLE = 8
-"""How fast a tile leaves by plain stores across its rows in memory."""
 _LEAST_GAIN = 0.03
 """For which another shape is taken than the one that was chosen. By the runs that are kept, choices have 0.989 of the
 best measured speed of 605 products, 0.864 at the least (`python -m bench few-rows --from FILE`, of all its files)."""
@@ -240,7 +238,7 @@ def _candidates(question: TileQuestion, target: Target, *, past_end: bool) -> It
     both = question.turnable and min(question.extents[:2]) > _VERY_FEW
     whole = min(question.extents[:2]) <= _FEW or _is_middling(question, target)
     for swapped in (natural, not natural) if both else question.orientations:
-        tall, wide = _oriented(question, swapped)
+        tall, wide = question.oriented(swapped)
         for rows, consumers in _ROWS:
             if rows > _ROWS[0][0] and rows >= 2 * tall:
                 continue
@@ -278,7 +276,7 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target, *, past_end
     """A tile, by each number of CTAs and teams that may share it, in slices that suit it, alone and beside another."""
     span, bytes_ = slice_depth(question.element_bytes), question.element_bytes
     rows, columns, consumers = tile.rows, tile.columns, tile.consumers
-    tall, wide = _oriented(question, tile.swapped)
+    tall, wide = question.oriented(tile.swapped)
     tiles = math.ceil(tall / rows) * math.ceil(wide / columns)
     deep = (rows + columns) * span * bytes_ < _DEEP_STAGE_BYTES
     accumulators = rows * columns // (128 * consumers) * (2 if question.scaled_depth else 1)
@@ -301,7 +299,7 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target, *, past_end
 def _sharing_loads(question: TileQuestion, tile: TileShape, *, past_end: bool) -> Iterator[TileShape]:
     """A tile whose CTAs along the few rows load the large operand's part together, or whose CTAs along the large
     operand load the few rows together."""
-    tall, wide = _oriented(question, tile.swapped)
+    tall, wide = question.oriented(tile.swapped)
     large_is_rows = tall >= wide
     along, across = math.ceil(tall / tile.rows), math.ceil(wide / tile.columns)
     steps = reversed(question.loaded_steps) if tile.swapped else question.loaded_steps
@@ -322,11 +320,6 @@ def _lies_across(question: TileQuestion, rates: Rates) -> bool:
     return step * question.element_bytes >= rates.line_bytes
 
 
-def _oriented(question: TileQuestion, swapped: bool) -> tuple[int, int]:
-    rows, columns, _ = question.extents
-    return (columns, rows) if swapped else (rows, columns)
-
-
 def stages_of(shape: TileShape, question: TileQuestion, target: Target) -> int:
     """About as many slots as there will be: what shared memory holds beside the staged tile and the meeting."""
     slot_bytes = (shape.rows + shape.columns) * shape.depth * question.element_bytes
@@ -344,7 +337,7 @@ def row_cycles(
 ) -> float:
     """Estimated cycles of a launch. rates: of the target; stages: slots of the ring."""
     depth, bytes_ = question.extents[2], question.element_bytes
-    tall, wide = _oriented(question, shape.swapped)
+    tall, wide = question.oriented(shape.swapped)
     along, across = math.ceil(tall / shape.row_step), math.ceil(wide / shape.column_step)
     (cluster_m, cluster_n), multiprocessors = shape.cluster, rates.multiprocessors
     tiles = math.ceil(along / cluster_m) * cluster_m * math.ceil(across / cluster_n) * cluster_n
@@ -375,7 +368,7 @@ def row_cycles(
         end += p.handing_cycles + p.team_cycles * (shape.teams - 1) + taken
     stored = min(shape.rows, tall) * min(shape.columns, wide) * question.stored_bytes / shape.split
     bulk = question.turnable or shape.swapped == question.orientations[0]
-    store = stored / (p.store_bytes_per_kilocycle / 1000 if bulk else _SCATTERED_BYTES_PER_CYCLE)
+    store = stored / (p.store_bytes_per_kilocycle / 1000 if bulk else SCATTERED_BYTES_PER_CYCLE)
     at_once = clusters_at_once(shape.split * sharing, target)
     loop = math.ceil(tiles * shape.teams / sharing / at_once) * (slices * each + end) + store
     ctas = tiles * shape.shares

@@ -114,6 +114,11 @@ class TileQuestion:
     turnable: bool = False
     bulk: bool = False
 
+    def oriented(self, swapped: bool) -> tuple[int, int]:
+        """Rows and columns of the product, or of its transpose."""
+        rows, columns, _ = self.extents
+        return (columns, rows) if swapped else (rows, columns)
+
 
 def tile_family(target: Target, columns_choices: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
     """(rows, columns, consumers) of every tile of these columns whose accumulators fit a consumer's registers."""

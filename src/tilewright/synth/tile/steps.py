@@ -124,7 +124,7 @@ def stepped(
         and rest == 0
         and not shape.steps[1 - along]
         and len(leaving) == len(stores(program))
-        and all(each.path == "tma" and each.turned == along for each in leaving)
+        and all(each.turned == along for each in leaving)
         and major[along] == "K"
         and (many == 1 or cluster[1 - along] == 1)
         and axes[along] not in program.run_time

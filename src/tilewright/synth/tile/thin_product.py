@@ -25,7 +25,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.synth.cost.model import Rates, rates_of
+from tilewright.synth.cost.model import SCATTERED_BYTES_PER_CYCLE, Rates, rates_of
 from tilewright.synth.distribution.split import meeting_bytes
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.operand.scaled_product import fits_registers
@@ -49,10 +49,8 @@ _START_CYCLES = 3800
 _MEETING_CYCLES = 2600
 _MEETING_BYTES_PER_CYCLE = 11
 """A rendezvous, and how fast accumulators of 4 bytes an element pass through it."""
-_SCATTERED_BYTES_PER_CYCLE = 8
-"""How fast a tile leaves by plain stores across its rows in memory, and"""
 _TURNED_BYTES_PER_CYCLE = 32
-"""in boxes along them."""
+"""How fast a tile leaves in boxes along its rows in memory."""
 _CONTENTION = 1.92
 """Reading and fetching hinder one another in the L2 cache: together they take as long as this norm of both."""
 _FETCH_SHARE = 0.78
@@ -132,18 +130,13 @@ def _compared(question: TileQuestion, rates: ThinRates, target: Target) -> Itera
                 yield shape
 
 
-def _oriented(question: TileQuestion, swapped: bool) -> tuple[int, int]:
-    rows, columns, _ = question.extents
-    return (columns, rows) if swapped else (rows, columns)
-
-
 def _tiles(question: TileQuestion, shape: TileShape) -> int:
-    rows, columns = _oriented(question, shape.swapped)
+    rows, columns = question.oriented(shape.swapped)
     return math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns)
 
 
 def _candidates(question: TileQuestion, rates: ThinRates, swapped: bool, target: Target) -> Iterator[TileShape]:
-    rows, columns = _oriented(question, swapped)
+    rows, columns = question.oriented(swapped)
     unit_rows = target.limit("product.rows")
     for split in (*_SPLITS, *_FURTHER_SPLITS):
         step = _UNIT_COLUMNS * split
@@ -174,7 +167,7 @@ def _shape(question: TileQuestion, rows: int, columns: int, swapped: bool, split
 
 def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape, target: Target) -> float:
     """Estimated cycles of a launch."""
-    rows, columns = _oriented(question, shape.swapped)
+    rows, columns = question.oriented(shape.swapped)
     depth, element_bytes = question.extents[2], question.element_bytes
     loaded = shape.rows + loaded_columns(rates.lines, question, shape)
     empty = max(0, shape.rows - rows) + max(0, shape.columns - columns)
@@ -191,7 +184,7 @@ def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape, targ
         epilogue = _MEETING_CYCLES + 4 * shape.rows * shape.columns / _MEETING_BYTES_PER_CYCLE
     if shape.swapped != question.orientations[0]:
         stored = min(shape.rows, rows) * min(shape.columns, columns) * question.stored_bytes / shape.split
-        epilogue += stored / (_TURNED_BYTES_PER_CYCLE if question.turnable else _SCATTERED_BYTES_PER_CYCLE)
+        epilogue += stored / (_TURNED_BYTES_PER_CYCLE if question.turnable else SCATTERED_BYTES_PER_CYCLE)
     memory = (read**_CONTENTION + all_fetch**_CONTENTION) ** (1 / _CONTENTION)
     if 0.5 < waves < 1 and _with_room(question, shape, target) is None:
         memory *= 1 + _IDLE_COST * (1 - waves)
@@ -218,5 +211,5 @@ def _leaves_room(question: TileQuestion, shape: TileShape, target: Target) -> bo
     half -= meeting_bytes(shape, target)
     stage = (shape.rows + shape.columns) * shape.depth * question.element_bytes
     accumulators = shape.rows * shape.columns // (128 * shape.consumers)
-    all_columns = _oriented(question, shape.swapped)[1] <= shape.columns
+    all_columns = question.oriented(shape.swapped)[1] <= shape.columns
     return all_columns and half // stage >= _RESIDENT_STAGES and accumulators <= _RESIDENT_ACCUMULATORS

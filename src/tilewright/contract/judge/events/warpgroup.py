@@ -83,7 +83,7 @@ def issue(state: LaunchState, event: WgmmaIssue) -> None:
     if event.own_rows and state.interpretations.wgmma_own_rows is not Level.ERROR:
         operation.own_rows[place] = event.own_rows
     if len(operation.issuers) == WARPGROUP_WARPS:
-        _begin(state, cluster, group, operation, event)
+        _begin(state, cluster, operation, event)
 
 
 def _view(state: LaunchState, actor: WarpActor) -> tuple[ClusterState, WarpState, IssueView]:
@@ -101,9 +101,7 @@ def _view(state: LaunchState, actor: WarpActor) -> tuple[ClusterState, WarpState
     return cluster, warp, view
 
 
-def _begin(
-    state: LaunchState, cluster: ClusterState, group: WarpgroupState, operation: OperationState, event: WgmmaIssue
-) -> None:
+def _begin(state: LaunchState, cluster: ClusterState, operation: OperationState, event: WgmmaIssue) -> None:
     """All four warps have issued it, so that the tensor core may start; it knows what all of them know."""
     views = list(operation.views.values())
     operation.order = views[0].order.copy()

@@ -1,4 +1,4 @@
-"""What exchanges of partial sums through memory have for themselves: arrays that nothing else sees, barriers of units.
+"""What exchanges of partial sums through memory have for themselves: arrays that nothing else sees.
 
 `steps.stream` and `steps.team` say how many slots there are, and why each is written and read once.
 Source: PTX ISA, bar. Checked by: tests/contract/typestate/steps/test_stream_steps.py, test_team_steps.py.
@@ -38,16 +38,3 @@ def check_exchange_array(
     for other in (*walk.kernel.operations.of(ac.GlobalOp), *walk.kernel.operations.of(ac.TensorMapOp)):
         if other is not array and other.buffer == array.buffer:
             walk.findings.doubt(f"sees {name}, by which CTAs exchange partial sums", other)
-
-
-def meet_as_units(walk: RoleWalk, op: Operation, first_barrier: int) -> None:
-    """Every unit meets at a named barrier of its own, from `first_barrier` on; NB001 where there are too few."""
-    count = walk.role.count
-    if first_barrier < 1 or first_barrier + count > walk.kernel.facts.limit("cta.named_barriers"):
-        walk.report("NB001", op, f"barriers {first_barrier} to {first_barrier + count - 1} for {count} units")
-    if walk.recording:
-        for unit in range(count):
-            walk.summary.named_barriers.setdefault(first_barrier + unit, {}).setdefault(unit, op)
-    # A barrier of the unit: what its first thread knows of bulk stores, all threads know after it.
-    walk.state.bulk_unit = walk.state.bulk_issuer
-    walk.state.fenced = False

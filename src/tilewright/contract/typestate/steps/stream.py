@@ -35,9 +35,10 @@ from xdsl.ir import Block, Operation
 from tilewright.base.element import Element
 from tilewright.contract.typestate.claims import StreamClaim
 from tilewright.contract.typestate.finding import Findings
-from tilewright.contract.typestate.places.exchange_arrays import check_exchange_array, meet_as_units
+from tilewright.contract.typestate.places.exchange_arrays import check_exchange_array
 from tilewright.contract.typestate.program import Kernel, Role
 from tilewright.contract.typestate.run_time_sizes import fixed
+from tilewright.contract.typestate.steps.unit_barriers import meet_after_stores
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
 from tilewright.contract.typestate.token import Settled, describe
 from tilewright.contract.typestate.walk import RoleWalk
@@ -198,7 +199,7 @@ def _exchange(walk: RoleWalk, op: _Exchange, part: str) -> Settled | None:
     elif op.slot is not loop.body.block.args[_SLOT]:
         doubt("in another slot than that of the loop's tile", op)
     slots = 1 if isinstance(loop, TurnStreamPartOp) else role.count
-    meet_as_units(walk, op, op.first_barrier.data)
+    meet_after_stores(walk, op, op.first_barrier.data)
     streamed = loop.streamed.data if isinstance(loop, _Part) else 0
     if isinstance(accumulator, Settled):
         values = accumulator.m * accumulator.n

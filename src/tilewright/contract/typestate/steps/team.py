@@ -29,10 +29,11 @@ from xdsl.ir import Operation
 
 from tilewright.base.element import Element
 from tilewright.contract.typestate.finding import Findings
-from tilewright.contract.typestate.places.exchange_arrays import check_exchange_array, meet_as_units
+from tilewright.contract.typestate.places.exchange_arrays import check_exchange_array
 from tilewright.contract.typestate.program import Kernel, integers
 from tilewright.contract.typestate.steps.split import kept_in_array, stored_place
 from tilewright.contract.typestate.steps.stream import ASSUMPTION
+from tilewright.contract.typestate.steps.unit_barriers import meet_after_stores
 from tilewright.contract.typestate.token import Index, Settled, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
@@ -113,7 +114,7 @@ def _sum(walk: RoleWalk, op: TeamSumOp) -> None:
         doubt("in a cluster whose CTAs take different tiles", op)
     if any(use.operation is not op for use in op.accumulator.uses):
         doubt("what a team has summed is used besides, without what the others have", op)
-    meet_as_units(walk, op, op.first_barrier.data)
+    meet_after_stores(walk, op, op.first_barrier.data)
     if not isinstance(accumulator, Settled):
         if accumulator is not None:
             walk.report("WG003", op, f"exchanges {describe(accumulator)}")

@@ -16,7 +16,14 @@ def meet(walk: RoleWalk, op: Operation, first: int) -> None:
     """first: barrier of unit 0."""
     units = walk.role.count
     if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
-        walk.report("NB001", op, f"named barriers {first} to {first + units - 1}")
+        walk.report("NB001", op, f"named barriers {first} to {first + units - 1} for {units} units")
     if walk.recording:
         for unit in range(units):
             walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
+
+
+def meet_after_stores(walk: RoleWalk, op: Operation, first: int) -> None:
+    """What the unit's first thread knows of bulk stores, all of its threads know after it. first: barrier of unit 0."""
+    meet(walk, op, first)
+    walk.state.bulk_unit = walk.state.bulk_issuer
+    walk.state.fenced = False

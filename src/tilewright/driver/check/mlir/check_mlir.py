@@ -26,7 +26,7 @@ from tilewright.contract.words.walk import Program, Walk
 from tilewright.contract.words.word import Word
 from tilewright.driver.check.judge_kernel import Judgement
 from tilewright.driver.check.limits.work import add_steps
-from tilewright.driver.check.mlir.mlir_launches import Launched, launched_kernels
+from tilewright.driver.check.mlir.mlir_launches import Launched, launched_kernels, symbol_of
 from tilewright.driver.rules.catalog import explain
 from tilewright.frontends.mlir.ast import Argument, Document, Operation, walk
 from tilewright.frontends.mlir.reader import arguments_of, read_mlir
@@ -96,16 +96,12 @@ def _triton_kernels(document: Document, source: tuple[str, list[str]]) -> Iterat
             words = {token.text for token in operation.tokens if token.kind == "word"}
             if operation.name == "tt.func" and "private" not in words and operation.regions:
                 judge = partial(_judge, operation, ctas, source)
-                yield operation.line, MlirKernel(_name(operation), target, judge)
+                yield operation.line, MlirKernel(symbol_of(operation), target, judge)
 
 
 def _thread_kernels(document: Document, source: tuple[str, list[str]]) -> Iterator[Numbered]:
     for each in launched_kernels(document):
         yield each.operation.line, MlirKernel(each.name, each.target, partial(_judge_threads, each, source))
-
-
-def _name(operation: Operation) -> str:
-    return next((token.text for token in operation.tokens if token.kind == "symbol"), "")
 
 
 def _judge(operation: Operation, ctas: int, source: tuple[str, list[str]]) -> Judgement:

@@ -74,7 +74,7 @@ def _kernels(top: Operation, target: str, launches: dict[str, list[tuple[_Host, 
         target = chip[1]
     if top.name == "gpu.func":
         if "kernel" in {token.text for token in top.tokens if token.kind == "word"} and top.regions:
-            yield _function(top, target, launches.get(_symbol(top), []))
+            yield _function(top, target, launches.get(symbol_of(top), []))
     elif top.name == "func.func" or (top.name == "llvm.func" and top.regions):
         if top.regions:
             yield from _launches(top, target)
@@ -84,7 +84,8 @@ def _kernels(top: Operation, target: str, launches: dict[str, list[tuple[_Host, 
                 yield from _kernels(inner, target, launches)
 
 
-def _symbol(operation: Operation) -> str:
+def symbol_of(operation: Operation) -> str:
+    """The name of a function or a module."""
     return next((token.text for token in operation.tokens if token.kind == "symbol"), "")
 
 
@@ -96,7 +97,7 @@ def _launches_of_functions(document: Document) -> dict[str, list[tuple[_Host, Op
     found: dict[str, list[tuple[_Host, Operation]]] = {}
     for operation in document.walk():
         if operation.name == "func.func" and operation.regions:
-            for host, launch in _inside(operation.regions[0], _Host(_symbol(operation)), "gpu.launch_func"):
+            for host, launch in _inside(operation.regions[0], _Host(symbol_of(operation)), "gpu.launch_func"):
                 symbols = [token.text for token in launch.tokens if token.kind == "symbol"]
                 if symbols:
                     found.setdefault(symbols[-1], []).append((host, launch))
@@ -124,7 +125,7 @@ def _function(operation: Operation, target: str, launches: list[tuple[_Host, Ope
         found = {_extents(program, host, launch, _THREADS_OF_FUNCTION) for host, launch in launches}
         blocks = found or {own}
         if len(blocks) > 1:
-            raise NotFollowed(operation.line, f"{_symbol(operation)} is launched with blocks of different extents")
+            raise NotFollowed(operation.line, f"{symbol_of(operation)} is launched with blocks of different extents")
         block = next(iter(blocks))
         if block is None:
             reason = "neither a launch nor nvvm.reqntid nor known_block_size says how many threads a block has"
@@ -135,7 +136,7 @@ def _function(operation: Operation, target: str, launches: list[tuple[_Host, Ope
         given |= _workgroup_memory(operation)
         _begin(operation, given, block, program, None)
 
-    return Launched(_symbol(operation), target, operation, operation.regions[0], begin)
+    return Launched(symbol_of(operation), target, operation, operation.regions[0], begin)
 
 
 def _argument(program: Program, argument: Argument) -> Value:
@@ -166,7 +167,7 @@ def _bracket(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
 
 def _launches(function: Operation, target: str) -> Iterator[Launched]:
     """The kernels of a host function; or the function itself, if it does what only a block's threads can."""
-    name = _symbol(function)
+    name = symbol_of(function)
     host = _Host(name, (), arguments_of(function.tokens))
     found = list(_inside(function.regions[0], host, "gpu.launch"))
     for number, (where, launch) in enumerate(found):

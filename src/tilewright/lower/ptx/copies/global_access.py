@@ -83,3 +83,13 @@ def store_element(text: Text, element: str, address: str, value: str, guard: str
         return
     narrow = text.into("b16", f"cvt.rn.{element}.f32", value)
     text.emit("st.global.b16", address, narrow, guard=guard)
+
+
+def indices_of(text: Text, linear: str, inner: Sequence[int]) -> list[str]:
+    """The indices of a linear number, outermost first. inner: all extents but the outermost."""
+    indices: list[str] = []
+    rest = linear
+    for extent in reversed(inner):
+        indices.append(text.into("b32", "rem.u32", rest, extent))
+        rest = text.into("b32", "div.u32", rest, extent)
+    return [rest, *reversed(indices)]

@@ -45,7 +45,7 @@ def lower_barrier_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
     others = text.label("others") if alone else ""
     if alone:
         text.emit("bra", others, guard=f"!{registers(lowering).issues}")
-    of_sums = _is_slot_wait(op)
+    of_sums = is_slot_wait(op)
     slot = lower_wait(lowering, op, of_cluster=of_sums and lowering.leads)
     if alone or of_sums:
         if registers(lowering).own:
@@ -56,7 +56,7 @@ def lower_barrier_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
     return slot
 
 
-def _is_slot_wait(op: ac.BarrierWaitOp) -> bool:
+def is_slot_wait(op: ac.BarrierWaitOp) -> bool:
     """Whether what is waited for is a slot of tensor memory."""
     kind = op.ring.type
     assert isinstance(kind, ac.RingType)

@@ -38,7 +38,7 @@ def _subtract(a: Lanes, b: Lanes, flag: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _bind(
-    decoder: Decoder, instruction: Instruction, function: Callable[..., tuple[Lanes, Lanes]], target: int,
+    decoder: Decoder, function: Callable[..., tuple[Lanes, Lanes]], target: int,
     sources: tuple[int, ...], *, sets: bool, uses: bool,
 ) -> Plain:  # fmt: skip
     """function: of the sources and the flag (as numbers of their type), yields result and new flag."""
@@ -67,7 +67,7 @@ def chained(
     sources = tuple(decoder.source(instruction, operand, declared) for operand in operands)
     to = decoder.destination(instruction, target, declared)
     function = _add if name == "add" else _subtract
-    return _bind(decoder, instruction, function, to, sources, sets=sets, uses=uses)
+    return _bind(decoder, function, to, sources, sets=sets, uses=uses)
 
 
 def multiplied(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, *, sets: bool, uses: bool) -> Plain:
@@ -84,7 +84,7 @@ def multiplied(decoder: Decoder, instruction: Instruction, modifiers: Modifiers,
     def function(a: Lanes, b: Lanes, c: Lanes, flag: Lanes) -> tuple[Lanes, Lanes]:
         return _add(integer.multiply_high(kind, a, b) if high else a * b, c, flag)
 
-    return _bind(decoder, instruction, function, to, sources, sets=sets, uses=uses)
+    return _bind(decoder, function, to, sources, sets=sets, uses=uses)
 
 
 def _with_carry(name: str) -> Callable[[Decoder, Instruction, Modifiers], Plain]:

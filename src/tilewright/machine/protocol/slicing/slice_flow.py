@@ -167,7 +167,7 @@ def flow_of(kernel: Kernel) -> Flow:
         )
         for index in range(len(successors))
     )
-    loops, irreducible = _loops(blocks, _dominators(blocks, 0))
+    loops, irreducible = _loops(blocks, _dominators(blocks))
     return Flow(tuple(instructions), blocks, tuple(block_of), _postdominators(blocks), loops, irreducible)
 
 
@@ -241,8 +241,8 @@ def _immediate(successors: Sequence[Sequence[int]], predecessors: Sequence[Seque
     return found
 
 
-def _dominators(blocks: tuple[Block, ...], root: int) -> list[int]:
-    return _immediate([block.successors for block in blocks], [block.predecessors for block in blocks], root)
+def _dominators(blocks: tuple[Block, ...]) -> list[int]:
+    return _immediate([block.successors for block in blocks], [block.predecessors for block in blocks], 0)
 
 
 def _postdominators(blocks: tuple[Block, ...]) -> tuple[int, ...]:

@@ -153,7 +153,7 @@ def choose_sum_tile(
         large = _chosen(question, target, wanted, reasons, alone=True)
     shape, widths = large.shape, _stored_widths(program)
     rates = rates_of(target, question.element_bytes)
-    cluster = choose_cluster(rates, shape, question, wanted, reasons)
+    cluster = choose_cluster(rates, shape, question, target, wanted, reasons)
     require_split(shape, cluster, len(sums) == 1, target)
     plain = len(sums) == 1 and not (axes.batch or question.scaled_depth or large.turns)
     require_teams(shape, cluster, plain and known)
