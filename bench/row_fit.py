@@ -24,7 +24,7 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.store.row_choice import candidates
 from tilewright.synth.store.row_time import RowForm, RowTimes, RowWork, row_cycles, times_of
-from tilewright.synth.store.rows import shared_rows
+from tilewright.synth.store.rows import ways_of_rows
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -62,13 +62,18 @@ def timed(rows: Sequence[Mapping[str, Any]]) -> list[list[Timed]]:
 def _known(row: Mapping[str, Any], taken: Mapping[str, Any]) -> tuple[RowWork, RowForm] | None:
     """The work and the form of one that was timed; None for one that is no CTA's, or not chosen among."""
     threads, ctas, together = taken["threads"], taken["ctas"], taken.get("together", 1)
-    wanted = Wanted(row_threads=threads // ctas, row_ctas=ctas)
     if threads <= _WARP_THREADS:
         return None
     kernel, (m, n) = getattr(importlib.import_module("examples.rows"), row["program"]), row["shape"]
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
     program = the_program(trace(kernel, {"M": m, "N": n}, elements))
-    work, forms = candidates(program, shared_rows(program, wanted), target("sm_90a"), wanted)
+    ways = ways_of_rows(program, Wanted())
+    # Records without a run are of the longest.
+    run = taken.get("run", ways[-1].run)
+    shared = next((each for each in ways if each.run == run), None)
+    if shared is None:
+        return None
+    work, forms = candidates(program, shared, target("sm_90a"), Wanted(row_threads=threads // ctas, row_ctas=ctas))
     for decided, form in forms:
         kind = (decided.streamed, bool(decided.kept), decided.together)
         if kind == (taken["streamed"], bool(taken["kept"]), together):
@@ -104,14 +109,14 @@ def first_choices(p: RowTimes, shapes: Sequence[Sequence[Timed]]) -> list[float]
     return [math.exp(-min(forms, key=lambda each: predicted(p, each)).lost) for forms in shapes]
 
 
-def fit(rows: Sequence[Mapping[str, Any]]) -> int:
-    """Print the values that fit, and how well they choose. Returns 0."""
+def fit(rows: Sequence[Mapping[str, Any]], free: Sequence[str] = ()) -> int:
+    """Print the values that fit, and how well they choose. free: which may change, all if none is named. Returns 0."""
     shapes = timed(rows)
     start = times_of(target("sm_90a"))
     print(
         f"{sum(map(len, shapes))} forms of {len(shapes)} shapes: error {loss(start, shapes):.4f} by the target's values"
     )
-    found, least = descend(start, lambda tried: loss(tried, shapes), _STEPS, _FIRST_STEP, (1, 1, 2, 3))
+    found, least = descend(start, lambda tried: loss(tried, shapes), _STEPS, _FIRST_STEP, (1, 1, 2, 3), free)
     for each in fields(RowTimes):
         print(f"{each.name} = {getattr(found, each.name):.0f}")
     ratios = first_choices(found, shapes)

@@ -8,6 +8,7 @@ copy. What the model of rows holds for true of a GPU, `rows.*` of its target, is
     python -m bench.probes.row_forms --prepare --kernels out/forms     # compile ahead; needs no GPU
     python -m bench.probes.row_forms --kernels out/forms
     python -m bench.probes.row_forms --fit                             # rows for the target's table; needs no GPU
+    python -m bench.probes.row_forms --cut                             # rows that begin anywhere in a vector
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.store.row_choice import candidates, chosen
 from tilewright.synth.store.row_time import row_cycles, times_of
-from tilewright.synth.store.rows import shared_rows
+from tilewright.synth.store.rows import ways_of_rows
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -50,6 +51,13 @@ _FEW = (
     ("quantize", 9, 29120), ("rms_norm", 3, 248512), ("softmax", 64, 50257), ("layer_norm", 303, 4224),
     ("softmax", 3000, 8195), ("rms_norm", 2207, 1887),
 )  # fmt: skip
+_CUT_ELEMENTS = 1 << 24
+_CUT_LENGTHS = (763, 1002, 1503, 2046, 3001, 4098, 8195, 10002, 16387, 50257, 50258)
+"""Of rows that begin anywhere in a vector."""
+_CUT_FEW = (
+    ("softmax", 64, 50257), ("softmax", 61, 59301), ("log_softmax", 35, 42394), ("rms_norm", 2207, 1887),
+    ("layer_norm", 8, 53274), ("quantize_int8", 1577, 9434), ("argmax", 5015, 2578),
+)  # fmt: skip
 _OF_TORCH = {"bf16": "bfloat16", "f32": "float32", "i32": "int32", "f8e4m3": "float8_e4m3fn", "i8": "int8"}
 
 
@@ -64,11 +72,13 @@ class RowForm:
     ctas: int = 0
     kept: bool | None = None
     together: int = 0
+    run: int = 0
 
     @property
     def name(self) -> str:
         where = {None: "chosen", True: "shared", False: "registers"}[self.kept]
-        return f"{self.threads} threads x {self.ctas} CTAs, {where}, {self.together} at once"
+        run = f" by {self.run}" if self.run else ""
+        return f"{self.threads} threads x {self.ctas} CTAs{run}, {where}, {self.together} at once"
 
     @property
     def wanted(self) -> Wanted:
@@ -76,6 +86,7 @@ class RowForm:
         threads, ctas = self.threads or None, self.ctas or None
         return Wanted(
             row_threads=threads, row_ctas=ctas, row_kept=self.kept, row_together=self.together or None,
+            row_run=self.run or None,
             cut=None if (threads, ctas, self.kept) == (None, None, None) else False,
         )  # fmt: skip
 
@@ -83,6 +94,12 @@ class RowForm:
 def cases() -> list[tuple[str, int, int]]:
     """Program, rows and length of each."""
     return [(name, _ELEMENTS // each, each) for name, lengths in _LENGTHS.items() for each in lengths] + [*_FEW]
+
+
+def cut_cases() -> list[tuple[str, int, int]]:
+    """The same of rows that begin anywhere in a vector: words of them, or vectors, may be runs."""
+    programs = ("softmax", "rms_norm", "layer_norm")
+    return [(name, _CUT_ELEMENTS // each, each) for name in programs for each in _CUT_LENGTHS] + [*_CUT_FEW]
 
 
 def case_of(words: str) -> tuple[str, int, int]:
@@ -93,8 +110,8 @@ def case_of(words: str) -> tuple[str, int, int]:
 
 
 def forms(asked: Sequence[tuple[str, int, int]], near: float) -> list[RowForm]:
-    """Every form that is timed: what the compiler chooses, what takes at most `near` times the least predicted, and,
-    of rows that a warp or a part of one takes, these parts."""
+    """Every form that is timed: what the compiler chooses; what takes at most `near` times the least predicted of the
+    same runs, where runs may lie in several ways; and, of rows that a warp or a part of one takes, these parts."""
     hopper, wanted = target("sm_90a"), Wanted()
     times = times_of(hopper)
     found: list[RowForm] = []
@@ -102,16 +119,18 @@ def forms(asked: Sequence[tuple[str, int, int]], near: float) -> list[RowForm]:
         kernel = getattr(importlib.import_module("examples.rows"), name)
         elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
         program = the_program(trace(kernel, {"M": rows, "N": length}, elements))
-        work, known = candidates(program, shared_rows(program, wanted), hopper, wanted)
-        cycles = [row_cycles(times, work, form, hopper) for _, form in known]
-        case = RowForm(name, rows, length)
-        quick = [row for (row, _), each in zip(known, cycles, strict=True) if each <= near * min(cycles)]
+        case, ways = RowForm(name, rows, length), ways_of_rows(program, wanted)
         found.append(case)
-        if chosen(program, shared_rows(program, wanted), hopper, wanted).threads <= max(_LANES):
-            found += [replace(case, threads=lanes, ctas=1, kept=False, together=1) for lanes in _LANES]
-        for row in quick:
-            at_once = row.together
-            found.append(replace(case, threads=row.cta_threads, ctas=row.ctas, kept=bool(row.kept), together=at_once))
+        parts = chosen(program, ways, hopper, wanted).threads <= max(_LANES)
+        for way in ways:
+            of_way = replace(case, ctas=1, kept=False, together=1, run=way.run if len(ways) > 1 else 0)
+            found += [replace(of_way, threads=lanes) for lanes in _LANES] if parts else []
+            work, known = candidates(program, way, hopper, wanted)
+            cycles = [row_cycles(times, work, form, hopper) for _, form in known]
+            for (row, _), each in zip(known, cycles, strict=True):
+                if each <= near * min(cycles):
+                    shape = {"threads": row.cta_threads, "ctas": row.ctas, "together": row.together}
+                    found.append(replace(of_way, kept=bool(row.kept), **shape))
     return found
 
 
@@ -121,9 +140,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--prepare", action="store_true", help="only compile")
     parser.add_argument("--fit", action="store_true", help="fit the target's rows to the times that are recorded")
     parser.add_argument("--from", dest="records", type=Path, action="append", help="a record to fit to")
+    parser.add_argument("--free", action="append", default=[], metavar="NAME", help="with --fit: change only these")
     parser.add_argument(
         "--case", type=case_of, action="append", metavar="PROGRAM:ROWSxLENGTH", help="instead of the list"
     )
+    parser.add_argument("--cut", action="store_true", help="rows that begin anywhere in a vector, instead of the list")
     parser.add_argument("--near", type=float, default=_NEAR, help="up to how many times the least time, by the model")
     parser.add_argument("--jobs", type=int, default=2, help="compiling processes")
     parser.add_argument("--turns", type=int, default=5)
@@ -131,8 +152,8 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if given.fit:
         files = given.records or [given.results / "row-forms.json"]
-        return fit([row for file in files for row in json.loads(file.read_text("utf-8"))["rows"]])
-    timed = forms(given.case or cases(), given.near)
+        return fit([row for file in files for row in json.loads(file.read_text("utf-8"))["rows"]], given.free)
+    timed = forms(given.case or (cut_cases() if given.cut else cases()), given.near)
     if given.prepare:
         print(f"{prepare(timed, given.kernels, given.jobs)} compiled")
         return 0
@@ -141,7 +162,8 @@ def main(arguments: list[str]) -> int:
     found: list[dict[str, Any]] = []
     for (program, rows, length), same in itertools.groupby(timed, lambda each: (each.program, each.rows, each.length)):
         found.append(_measured(torch, program, rows, length, list(same), given))
-    print(f"written to {write('row-forms', found, given.results, module='bench.probes.row_forms')}")
+    record = "row-forms-cut" if given.cut else "row-forms"
+    print(f"written to {write(record, found, given.results, module='bench.probes.row_forms')}")
     return 0
 
 
@@ -170,7 +192,7 @@ def _measured(
 
         contenders.append(Contender(form.name, call, results[0]))
         (row,) = cast("list[dict[str, Any]]", compiled.bundle.decisions["rows"])
-        decided[form.name] = {name: row[name] for name in ("threads", "ctas", "streamed", "kept", "together")}
+        decided[form.name] = {name: row[name] for name in ("threads", "ctas", "streamed", "kept", "together", "run")}
         decided[form.name]["registers"] = compiled.bundle.facts["registers"]
     copied = torch.empty_like(inputs[0])
     contenders.append(Contender("copy", lambda index: copied.copy_(inputs[index % sets]), copied))

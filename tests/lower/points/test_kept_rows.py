@@ -1,5 +1,7 @@
 """Rows that wait in shared memory, and rows that the CTAs of a cluster share: their values on the CPU machine."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from examples import rows as row_examples
@@ -16,6 +18,7 @@ KEPT = Wanted(row_kept=True, row_threads=128, row_ctas=1)
 """Strips of 2048 points."""
 FORMS = {
     "kept": KEPT,
+    "kept, by words": replace(KEPT, row_run=2),
     "a cluster, in registers": Wanted(row_kept=False, row_threads=128, row_ctas=2),
     "a cluster, kept": Wanted(row_kept=True, row_threads=128, row_ctas=2),
     "a cluster of more warps than lanes": Wanted(row_kept=False, row_threads=128, row_ctas=16),

@@ -146,8 +146,10 @@ def test_vectors_where_arrays_allow():
     for length, strides, run_elements, vectors in (
         (4096, {}, 8, ("x", "y")),
         (4100, {}, 4, ("x", "y")),
-        (4097, {}, 8, ("x", "y")),
-        (33, {}, 1, ()),
+        (446, {}, 2, ("x", "y")),
+        (447, {}, 2, ("x", "y")),
+        (33, {}, 2, ("x", "y")),
+        (15, {}, 1, ()),
         (4096, {"x": (4097, 1)}, 8, ("y",)),
         (4096, {"x": (1, 64)}, 8, ("y",)),
     ):
@@ -165,24 +167,28 @@ def test_vectors_where_arrays_allow():
     ],
     ids=lambda value: getattr(value, "value", value),
 )  # fmt: skip
+@pytest.mark.parametrize("by", ["vectors", "words"])
 @pytest.mark.parametrize("length", [65, 129, 1023, 2733])
-def test_rows_that_begin_anywhere_in_a_vector(name, element, length):
+def test_rows_that_begin_anywhere_in_a_vector(name, element, length, by):
     """Eleven rows begin at every place of a vector. In rows that are all the same, the first stands first."""
     kernel = PROGRAMS.get(name) or getattr(row_examples, name)
     elements = {each.name: each.element or element for each in kernel.parameters}
-    lowered = lower(kernel, {"M": 11, "N": length}, elements)
+    run = (16 if by == "vectors" else 4) // element.bytes
+    lowered = lower(kernel, {"M": 11, "N": length}, elements, wanted=Wanted(row_run=run))
     (row,) = lowered.decisions.rows
-    assert row.shifted and row.run > 1
+    assert (row.run, bool(row.shifted)) == (run, run > 1)
     arrays = random_inputs(lowered, length)
     arrays["x"][4] = -np.inf if name in ("argmax", "first_largest") else 0.5
     assert_near(lowered, arrays)
 
 
-def test_rows_that_begin_anywhere_are_walked_by_strips():
+@pytest.mark.parametrize("run", [2, 8])
+def test_rows_that_begin_anywhere_are_walked_by_strips(run):
     for name in ("log_softmax", "layer_norm"):
-        lowered = lower(PROGRAMS[name], {"M": 2, "N": 73001}, elements_of(name, Element.BF16), wanted=ANEW)
+        wanted = replace(ANEW, row_run=run)
+        lowered = lower(PROGRAMS[name], {"M": 2, "N": 73001}, elements_of(name, Element.BF16), wanted=wanted)
         (row,) = lowered.decisions.rows
-        assert row.shifted and row.streamed
+        assert row.shifted and row.streamed and row.run == run
         assert_near(lowered, random_inputs(lowered))
 
 

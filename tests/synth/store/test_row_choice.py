@@ -81,27 +81,64 @@ def test_many_short_rows_are_taken_several_at_once():
 
 
 def test_few_rows_whose_ends_cut_runs_take_more_lanes_where_these_have_something() -> None:
-    for kernel, rows, length, lanes in (
-        (rms_norm, 6013, 253, 16),
-        (rms_norm, 12007, 253, 8),
-        (layer_norm, 9001, 189, 16),
-        (layer_norm, 20_001, 189, 8),
-        (softmax, 3001, 381, 32),
-        (rms_norm, 3001, 253, 16),  # 33 runs: of 32 lanes 31 would have one of two
+    """Rows of bytes, whose words are four elements of the other array: so runs follow vectors."""
+    for rows, length, lanes in (
+        (6013, 253, 16),
+        (12007, 253, 8),
+        (9001, 189, 16),
+        (20_001, 189, 8),
+        (3001, 381, 32),
+        (3001, 253, 16),  # 33 runs: of 32 lanes 31 would have one of two
     ):
-        assert row_of(kernel, rows, length).threads == lanes, (kernel.name, rows, length)
+        row = row_of(quantize, rows, length)
+        assert (row.threads, row.run, row.shifted) == (lanes, 8, "x"), (rows, length)
+
+
+def test_rows_that_begin_anywhere_in_a_vector_are_taken_by_words() -> None:
+    """Runs that are whole where a row is whole words, else shifted by an element in every other row."""
+    for kernel, length, lanes, pieces in (
+        (layer_norm, 446, 32, 7),
+        (layer_norm, 118, 8, 8),
+        (rms_norm, 118, 16, 4),  # one fold: more lanes exchange little
+        (softmax, 138, 8, 9),
+        (softmax, 70, 8, 5),  # no part of a sector
+        (softmax, 758, 32, 12),
+        (layer_norm, 447, 32, 7),
+        (softmax, 119, 8, 8),
+    ):
+        row = row_of(kernel, (1 << 24) // length, length)
+        assert (row.run, row.threads, row.pieces, row.together) == (2, lanes, pieces, 1), (kernel.name, length)
+        assert bool(row.shifted) == bool(length % 2)
+        assert set(row.vectors) >= {"x", "y"}
+    row = row_of(softmax, 50_000, 333, element=Element.F32)
+    assert (row.run, row.vectors, row.shifted) == (1, ("x", "y"), "")
+
+
+def test_long_rows_are_taken_by_words_where_all_rows_share_something() -> None:
+    """Weights begin elsewhere in a vector than most rows do, and words anywhere."""
+    assert row_of(layer_norm, 4094, 4098).run == row_of(rms_norm, 4094, 4098).run == 2
+    row = row_of(softmax, 4094, 4098)
+    assert (row.run, row.shifted) == (8, "x")
+
+
+def test_few_rows_by_words_take_as_many_threads_as_vectors_would() -> None:
+    row = row_of(softmax, 500, 253)
+    assert (row.run, row.threads) == (2, 32)
 
 
 def test_a_unit_of_several_warps_is_all_of_its_cta():
     """Of 96 threads, too: fewer than CTAs of single warps have."""
-    made = compile_kernel(quantize_int8, dims={"M": 446, "N": 1454}, dtype="bf16", rerun=False, assembled=False)
-    assert row_of(quantize_int8, 446, 1454).threads == 96
+    made = compile_kernel(quantize_int8, dims={"M": 446, "N": 1453}, dtype="bf16", rerun=False, assembled=False)
+    assert row_of(quantize_int8, 446, 1453).threads == 96
     assert [launch.block for launch in made.plan.launches] == [(96, 1, 1)]
 
 
 def test_forms_that_are_asked_for():
     row = row_of(softmax, 64, 8192, Wanted(row_threads=256, row_ctas=4, row_kept=True))
     assert (row.cta_threads, row.ctas, row.kept) == (256, 4, ("x",))
+    for run, shifted in ((2, ""), (8, "x")):
+        row = row_of(softmax, 64, 446, Wanted(row_run=run))
+        assert (row.run, row.shifted) == (run, shifted)
     row = row_of(softmax, 64, 8192, Wanted(row_threads=128, row_ctas=2, row_kept=False))
     assert (row.cta_threads, row.ctas, row.kept, row.streamed) == (128, 2, (), 0)
     with pytest.raises(TilewrightError, match="no rows of 8192 by 128 threads of 3 CTAs"):

@@ -124,11 +124,31 @@ class RowArrays:
         return self._along in indices and isinstance(owner, ac.GlobalOp) and owner.buffer.data == self.row.shifted
 
     def _runs_at(self, array: GlobalPlace, indices: Sequence[SSAValue]) -> list[tuple[str, int]]:
-        """Where a dense run of each piece begins: a register with the first one's address, and bytes from there."""
+        """Where a run of each piece begins, all at one distance: a register with the first one's address, and bytes
+        from there."""
         point: Places = {**self.values, self._along: IndexPlace(self.strip.starts[0])}
         address, _ = self.address(array, indices, point, check=False)
-        apart = self.row.threads * self.row.run * ELEMENT_BYTES[array.element]
+        apart = self.row.threads * self.row.run * self._step_bytes(array, indices)
         return [(address, piece * apart) for piece in range(self.row.pieces)]
+
+    def _step_bytes(self, array: GlobalPlace, indices: Sequence[SSAValue]) -> int:
+        """From one element along the row to the next; 0 where something else moves along it too."""
+        along = self._along
+        strides = [stride for index, stride in zip(indices, array.strides, strict=True) if index is along]
+        moving = [index for index in indices if index in self.varying or index is along]
+        return strides[0] * ELEMENT_BYTES[array.element] if moving == [along] else 0
+
+    def _operands(
+        self, array: GlobalPlace, indices: Sequence[SSAValue], piece: int, *, check: bool = False, apart: bool = False
+    ) -> list[tuple[str, str]]:
+        """Of each element of a piece's run, the operand of its address, and a predicate that it lies inside its array
+        (empty when not asked for). apart: whether each has an address of its own, as where few threads need them."""
+        elements, step = range(self.row.run), self._step_bytes(array, indices)
+        if step and not check and not apart:
+            base, offset = self._runs_at(array, indices)[piece]
+            return [(constant_address(self.text, base, offset + element * step), "") for element in elements]
+        found = [self.address(array, indices, self.elements(indices, piece, each), check=check) for each in elements]
+        return [(f"[{address}]", inside) for address, inside in found]
 
     def _in_vectors(self, array: SSAValue) -> bool:
         return self._is_one_of(array, self.row.vectors)
@@ -158,16 +178,18 @@ class RowArrays:
                 self._past_the_array(piece, fits, functools.partial(load_singly, text, source, base, offset, words))
                 pieces.append(words)
             return Fetched(source.element, pieces)
-        if self.strip.shift and self._lies_together(op, source):
+        run_bytes = self.row.run * ELEMENT_BYTES[source.element]
+        if self.strip.shift and run_bytes > WORD_BYTES and self._lies_together(op, source):
             # Runs that begin anywhere in this array's vectors. Two of them hold each, so that none is to wait long.
             return Fetched(source.element, [self._cut_words(op, source, piece) for piece in range(self.row.pieces)])
         for piece in range(self.row.pieces):
             registers: list[str] = []
-            for element in range(self.row.run):
-                point, guard = self.elements(op.indices, piece, element), self.strip.inside(piece, element)
-                address, inside = self.address(source, op.indices, point, check=bool(op.fill.data))
+            for element, (operand, inside) in enumerate(
+                self._operands(source, op.indices, piece, check=bool(op.fill.data))
+            ):
+                guard = self.strip.inside(piece, element)
                 inside = text.into("pred", "and.pred", inside, guard) if inside and guard else inside or guard
-                registers.append(load_as_float(text, source, f"[{address}]", inside))
+                registers.append(load_as_float(text, source, operand, inside))
             pieces.append(registers)
         return Fetched("", pieces)
 
@@ -249,10 +271,7 @@ class RowArrays:
 
     def _lies_together(self, op: ac.ElementLoadOp, source: GlobalPlace) -> bool:
         """Whether a run's elements are neighbours, none of them outside of the array."""
-        along = self._along
-        strides = [stride for index, stride in zip(op.indices, source.strides, strict=True) if index is along]
-        moving = [index for index in op.indices if index in self.varying or index is along]
-        return strides == [1] and moving == [along] and not op.fill.data
+        return self._step_bytes(source, op.indices) == ELEMENT_BYTES[source.element] and not op.fill.data
 
     # ------------------------------------------------------------ what waits in shared memory
 
@@ -293,14 +312,13 @@ class RowArrays:
         """What a thread holds of a piece, float32 registers."""
         text, destination, strip = self.text, self.array(op.destination), self.strip
 
-        def singly(guards: list[str]) -> None:
-            for element, (register, guard) in enumerate(zip(registers, guards, strict=True)):
-                point = self.elements(op.indices, piece, element)
-                address, _ = self.address(destination, op.indices, point, check=False)
-                store_element(text, destination.element, f"[{address}]", register, guard)
+        def singly(*, apart: bool) -> None:
+            operands = self._operands(destination, op.indices, piece, apart=apart)
+            for element, ((operand, _), register) in enumerate(zip(operands, registers, strict=True)):
+                store_element(text, destination.element, operand, register, strip.inside(piece, element))
 
         if not self._in_vectors(op.destination):
-            singly([strip.inside(piece, element) for element in range(self.row.run)])
+            singly(apart=False)
             return
         base, offset = self._runs_at(destination, op.indices)[piece]
         guard, words = strip.whole(piece), narrowed(text, destination.element, [*registers])
@@ -312,7 +330,7 @@ class RowArrays:
             start = strip.starts[piece]
             strip.at_an_end(piece, lambda: store_halves(text, words, base, offset, start, strip.length))
         else:
-            strip.at_an_end(piece, lambda: singly([strip.inside(piece, element) for element in range(self.row.run)]))
+            strip.at_an_end(piece, lambda: singly(apart=True))
 
 
 def _kept_loads(op: ac.ElementwiseOp, row: RowDecision) -> list[ac.ElementLoadOp]:

@@ -15,6 +15,10 @@ are copied to shared memory go past the L1 cache: what all rows share stays ther
 shared memory leaves of the cache has room for it; else it comes from the L2 cache, where it is waited for. The
 parameters are the target's `rows.*`, fitted to measured forms by `bench.probes.row_forms --fit`.
 
+Rows that begin anywhere in a vector take more of a thread's time. Where ends of rows cut runs, each element of the
+first and the last is asked for, and what all rows share begins elsewhere than runs do. Words wait in shared memory by
+many copies, through the L1 cache. What is stored by words cuts lines, so it counts by more.
+
 What all CTAs of a form have of a row is padded to whole runs of whole pieces, which its threads go through too.
 
 Not handled: arrays that stay in the L2 cache between walks.
@@ -36,7 +40,12 @@ class RowTimes:
     strip_cycles: of a thread in a walk for each strip; vector_cycles: of a vector that all rows share, for each strip,
     from the L2 cache; vector_bytes_per_kilocycle: at which a CTA gets such vectors; cta_bytes_per_kilocycle: at which
     it gets and stores its own bytes; begin_cycles: between beginnings of clusters' CTAs on a multiprocessor;
-    norm_permille: how well memory and latencies hide one another, the exponent of a norm."""
+    norm_permille: how well memory and latencies hide one another, the exponent of a norm. Of rows that begin anywhere
+    in a vector: cut_point_cycles: of a thread in a walk for each point of a run that an end of a row may cut;
+    word_stored_permille: what is stored counts by where runs are words; single_cycles: of a thread for each point of an
+    array that is reached element by element; kept_word_cycles: of a thread for each word that waits in shared memory;
+    elsewhere_cycles, elsewhere_word_cycles: of a thread for each run, or word, of what all rows share where runs follow
+    another array's vectors."""
 
     warp_cycles: float
     cluster_cycles: float
@@ -47,6 +56,12 @@ class RowTimes:
     cta_bytes_per_kilocycle: float
     begin_cycles: float
     norm_permille: float
+    cut_point_cycles: float
+    word_stored_permille: float
+    single_cycles: float
+    kept_word_cycles: float
+    elsewhere_cycles: float
+    elsewhere_word_cycles: float
 
 
 def times_of(target: Target) -> RowTimes:
@@ -75,7 +90,9 @@ class RowForm:
     """threads: of a CTA; units: rows that it takes at once; ctas: that share one; registers: of a thread; shared_bytes:
     of a CTA; readings: how often each element is read from memory; strips: by which each walk goes, 0 where the row is
     in registers; padded: points of whole runs that all threads of a unit go through, 0 for as many as a row has; kept:
-    whether the row waits in shared memory."""
+    whether the row waits in shared memory; runs: of a thread in a row; run: points of one; words: whether it is a word
+    where vectors are longer; cut: whether ends of rows cut runs; singles: arrays that are reached element by
+    element."""
 
     threads: int
     units: int
@@ -86,6 +103,11 @@ class RowForm:
     strips: int = 0
     padded: int = 0
     kept: bool = False
+    runs: int = 0
+    run: int = 0
+    words: bool = False
+    cut: bool = False
+    singles: int = 0
 
 
 def resident_ctas(form: RowForm, target: Target) -> int:
@@ -111,7 +133,8 @@ def row_cycles(p: RowTimes, work: RowWork, form: RowForm, target: Target) -> flo
         return math.inf
     multiprocessors = target.limit("device.multiprocessors")
     points = work.length * form.units / form.ctas
-    moved = points * (form.readings * work.read_bytes + work.stored_bytes)
+    stored = work.stored_bytes * (p.word_stored_permille / 1000 if form.words else 1.0)
+    moved = points * (form.readings * work.read_bytes + stored)
     ctas = work.rows * form.ctas / form.units / multiprocessors
     at_once, rounds = min(ctas, resident), (max(1.0, ctas / resident) + math.ceil(ctas / resident)) / 2
     rate = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz") / multiprocessors
@@ -121,11 +144,20 @@ def row_cycles(p: RowTimes, work: RowWork, form: RowForm, target: Target) -> flo
     of_thread = max(form.padded, work.length) * form.units / (form.ctas * form.threads)
     walk = of_thread * p.point_permille / 1000 + form.strips * p.strip_cycles
     shared = 0.0
-    if not (form.kept and work.length * work.vector_bytes <= _room_bytes(form, resident, target)):
+    past_l1 = form.kept and not form.words
+    if not (past_l1 and work.length * work.vector_bytes <= _room_bytes(form, resident, target)):
         of_cta = work.length / form.ctas * work.vector_bytes
         shared = max(1, form.strips) * work.vectors * p.vector_cycles
         shared += of_cta * 1000 / p.vector_bytes_per_kilocycle
     each, norm = work.meetings * meeting + work.walks * walk + shared, p.norm_permille / 1000
+    if form.kept and form.words:
+        each += form.units * form.runs * p.kept_word_cycles
+    if form.cut:
+        # In strips each run may be the last one.
+        cut = form.run * (form.runs if form.strips else min(form.runs, 2))
+        elsewhere = p.elsewhere_word_cycles if form.words else p.elsewhere_cycles
+        each += form.units * work.walks * cut * p.cut_point_cycles + work.vectors * form.runs * elsewhere
+    each += form.units * form.singles * form.runs * form.run * p.single_cycles
     cycles = (memory**norm + (rounds * each) ** norm) ** (1 / norm)
     return max(cycles, ctas * p.begin_cycles if form.ctas > 1 else 0.0)
 

@@ -1,9 +1,12 @@
 """How do threads share the rows of a program that folds its points along an axis?
 
-Neighbouring elements are taken 16 bytes at a time where all arrays allow it. How many threads of how many CTAs share a
-row, and where it waits between walks, is `row_choice`'s. Where
-neighbouring rows, not neighbouring elements of a row, are neighbours in memory, each thread takes a row of its own: a
-warp then reads 32 neighbours at once. A fold along the rows of a matrix, as of a bias's gradient, is such a one.
+Neighbouring elements are taken 16 bytes at a time where all arrays allow it. Rows that begin anywhere in such a vector
+may be taken by words of 4 bytes, whole ones or, where ends of rows cut words, shifted ones, or by shifted vectors.
+Words need no more bytes of a warp's accesses, and what all rows share begins at words too, or is loaded by single
+elements; shifted vectors take predicates for each element at a row's ends. How many threads of how many CTAs share a
+row, by which of these ways, and where it waits between walks, is `row_choice`'s. Where neighbouring rows, not
+neighbouring elements of a row, are neighbours in memory, each thread takes a row of its own: a warp then reads 32
+neighbours at once. A fold along the rows of a matrix, as of a bias's gradient, is such a one.
 
 Not handled: folds of one walk that correct each other as they go, by which rows that nobody holds would be read less
 often. Checked by: tests/lower/points/test_rows.py.
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilewright.base.size import number_of
 from tilewright.ir.decisions import RUN_BYTES, Decisions, ElementwiseDecisions
@@ -32,7 +35,8 @@ from tilewright.ir.tile.facts import (
 )
 from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.types import read_type, tensor_type
-from tilewright.synth.store.row_choice import SHORT_THREADS, Shared, chosen, has_narrow_results
+from tilewright.synth.store.row_choice import SHORT_THREADS, chosen
+from tilewright.synth.store.row_uses import Shared, has_narrow_results
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -45,7 +49,8 @@ _ALONE_ELEMENTS = 16
 _MANY_ELEMENTS = 1 << 20
 """Of all rows: with fewer, what counts is how soon a row is done, which more threads for each bring about."""
 _WORTH_SHIFT = 4
-"""Elements that more are taken at a time by vectors that a row begins within: its two ends cost as much as many."""
+"""How many times the elements vectors have that a row begins within, to be considered: its two ends cost as much as
+many."""
 _SHIFTED_RUNS = 8
 """Of a row, at least, for that."""
 
@@ -57,18 +62,13 @@ def row_axis(program: tile.ProgramOp) -> str:
 
 def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> ElementwiseDecisions:
     """Of a program without dot that folds along one axis."""
-    shared = shared_rows(program, wanted)
-    axis, rows, run, shifted, length = (
-        shared.axis,
-        shared.rows,
-        shared.run,
-        shared.shifted,
-        program.extents[shared.axis],
-    )
+    ways = ways_of_rows(program, wanted)
+    axis, rows, narrow = ways[0].axis, ways[0].rows, ways[0].narrow
+    length = program.extents[axis]
     held = length <= target.limit("rows.alone_elements_most")
     if (held or rows * length >= _MANY_ELEMENTS) and (across := _axis_of_neighbours(program, axis)):
-        return _alone(axis, across, rows, length, length if held else _ALONE_ELEMENTS, shared.narrow)
-    row = chosen(program, shared, target, wanted)
+        return _alone(axis, across, rows, length, length if held else _ALONE_ELEMENTS, narrow)
+    row = chosen(program, ways, target, wanted)
     if row.shifted:
         row = replace(row, spaced=_spaced(program, row.vectors))
     block = row.cta_threads if row.cta_threads > _WARP_THREADS else SHORT_THREADS
@@ -79,8 +79,8 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
         unit = f"{row.ctas} CTAs of {row.cta_threads} threads"
     walk = f"by strips of {row.strip}" if row.streamed else "held in registers"
     walk += f", {' and '.join(row.kept)} in shared memory meanwhile" if row.kept else ""
-    along = f"{run} elements at a time" if run > 1 else "an element at a time"
-    along += f" from where vectors of {shifted} begin" if shifted else ""
+    along = f"{row.run} elements at a time" if row.run > 1 else "an element at a time"
+    along += f" from where vectors of {row.shifted} begin" if row.shifted else ""
     reasons = (f"no dot: {rows} rows of {length} along {axis}, {several}{unit} for each, {along}, {walk}",)
     return ElementwiseDecisions(ctas, block, reasons, rows=(row,))
 
@@ -98,14 +98,19 @@ def last_first(program: tile.ProgramOp, decisions: Decisions, before: tile.Progr
     return replace(decisions, rows=tuple(replace(row, backwards=1) for row in decisions.rows))
 
 
-def shared_rows(program: tile.ProgramOp, wanted: Wanted) -> Shared:
-    """What the rows are that threads share."""
+def ways_of_rows(program: tile.ProgramOp, wanted: Wanted) -> tuple[Shared, ...]:
+    """What the rows are that threads share, for each way in which runs may lie; the shortest runs come first."""
     axis = row_axis(program)
     rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
-    run, vectors, shifted = _runs(program, axis, wanted)
-    covered = program.extents[axis] + (run - 1 if shifted else 0)
-    apart = bool(shifted or program.run_time or len(grid_axes(program)) != 2)
-    return Shared(axis, rows, covered, run, vectors, shifted, int(has_narrow_results(program, axis)), apart)
+    narrow = int(has_narrow_results(program, axis))
+    several = not program.run_time and len(grid_axes(program)) == 2
+    return tuple(
+        Shared(
+            axis, rows, program.extents[axis] + (each.run - 1 if each.shifted else 0), each.run, each.vectors,
+            each.shifted, narrow, apart=bool(each.shifted) or not several, words=each.words,
+        )
+        for each in _runs(program, axis, wanted)
+    )  # fmt: skip
 
 
 def _axis_of_neighbours(program: tile.ProgramOp, axis: str) -> str:
@@ -128,9 +133,21 @@ def _alone(axis: str, across: str, rows: int, length: int, pieces: int, narrow: 
     return ElementwiseDecisions(-(-rows // SHORT_THREADS), SHORT_THREADS, (reason,), rows=(decision,))
 
 
-def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tuple[str, ...], str]:
-    """Elements that a thread takes together, the parameters that are reached so, and the one whose vectors runs follow
-    where rows begin anywhere in one; 1 and none where no array is reached so."""
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """run: elements that a thread takes together; vectors: the parameters that are reached so; shifted: the one whose
+    vectors runs follow where rows begin anywhere in one; words: whether a run is a word of the widest of them, where
+    vectors are longer."""
+
+    run: int
+    vectors: tuple[str, ...] = ()
+    shifted: str = ""
+    words: bool = False
+
+
+def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> list[_Runs]:
+    """How runs may lie: one way, or two of which the first has the shorter runs. Single elements that no array is
+    reached otherwise by."""
     # What is gathered may lie outside of its array, and is loaded element by element.
     widths = {parameter_name(program, each): 0 for op in gathers(program) for each in (op.tensor, *op.tables)}
     for op in (*_plain_loads(program), *stores(program)):
@@ -143,24 +160,33 @@ def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tupl
                 widths.setdefault(name, tensor.element_kind.bytes)
             else:
                 widths[name] = 0
-    most = min(_RUN_MOST, min([RUN_BYTES // width for width in widths.values() if width], default=1))
-    run = most
-    while run > 1:
-        vectors = tuple(name for name, width in widths.items() if width and _whole(program, name, axis, run))
-        if vectors and most >= _WORTH_SHIFT * run and (shifted := _shifted(program, widths, axis, most)):
-            return most, shifted, shifted[0]
-        if vectors:
-            return run, vectors, ""
-        run //= 2
-    shifted = _shifted(program, widths, axis, most)
-    return (most, shifted, shifted[0]) if shifted else (1, (), "")
+    widest = max(widths.values(), default=0)
+    if not widest:
+        return [_Runs(1)]
+    most, word = min(_RUN_MOST, RUN_BYTES // widest), max(1, _WORD_BYTES // widest)
+    runs = [wanted.row_run] if wanted.row_run else [most >> each for each in range(most.bit_length())]
+    for run in runs:
+        if vectors := tuple(name for name, width in widths.items() if width and _whole(program, name, axis, run)):
+            words = most >= _WORTH_SHIFT * run
+            whole = [_Runs(run, vectors, words=words)]
+            return whole + (_shifted(program, widths, axis, most) if words and not wanted.row_run else [])
+    if wanted.row_run:
+        return _shifted(program, widths, axis, wanted.row_run, words=wanted.row_run == word) or [_Runs(1)]
+    by_words = _shifted(program, widths, axis, word, words=True)
+    by_vectors = _shifted(program, widths, axis, most) if most > word else []
+    # What words leave out would go element by element.
+    if by_words and by_vectors and len(by_words[0].vectors) < len(by_vectors[0].vectors):
+        return by_vectors
+    return by_words + by_vectors or [_Runs(1)]
 
 
-def _shifted(program: tile.ProgramOp, widths: Mapping[str, int], axis: str, run: int) -> tuple[str, ...]:
-    """The most arrays whose rows begin at the same place of a run, if that is not always its first; none of rows that
-    are short, which few whole runs have."""
-    if program.run_time or program.extents[axis] < run * _SHIFTED_RUNS or run < _WORTH_SHIFT:
-        return ()
+def _shifted(
+    program: tile.ProgramOp, widths: Mapping[str, int], axis: str, run: int, *, words: bool = False
+) -> list[_Runs]:
+    """Runs of the most arrays whose rows begin at the same place of one, if that is not always its first; none of rows
+    that are short, which few whole runs have."""
+    if program.run_time or program.extents[axis] < run * _SHIFTED_RUNS or run == 1:
+        return []
     begins: dict[frozenset[tuple[str, int]], list[str]] = {}
     for op in (*_plain_loads(program), *stores(program)):
         tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
@@ -169,10 +195,11 @@ def _shifted(program: tile.ProgramOp, widths: Mapping[str, int], axis: str, run:
             steps = frozenset((each, stride % run) for each, stride in strides if each != axis and stride % run)
             begins.setdefault(steps, []).append(name)
     if not begins:
-        return ()
+        return []
     # What every row has its own part of is most of what is moved.
     most = max(begins, key=lambda steps: (bool(steps), len(begins[steps])))
-    return tuple(dict.fromkeys(begins[most]))
+    vectors = tuple(dict.fromkeys(begins[most]))
+    return [_Runs(run, vectors, vectors[0], words)]
 
 
 def _spaced(program: tile.ProgramOp, vectors: tuple[str, ...]) -> tuple[str, ...]:

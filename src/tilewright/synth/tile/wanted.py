@@ -36,7 +36,8 @@ class Wanted:
     threads of a row add up their parts of a carried sum behind the walk.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
     row_threads: of a CTA that takes a row, where programs fold rows; row_ctas: of a cluster that shares a row;
-    row_kept: whether rows wait in shared memory; row_together: rows that a unit takes at once.
+    row_kept: whether rows wait in shared memory; row_together: rows that a unit takes at once; row_run: elements that a
+    thread takes at a time, whole runs of a row.
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
     issuer: whether a role of its own issues, of walks that do more than sum, products whose operands are both slots.
@@ -77,6 +78,7 @@ class Wanted:
     row_ctas: int | None = None
     row_kept: bool | None = None
     row_together: int | None = None
+    row_run: int | None = None
     steps: tuple[int, int] | None = None
     issuer: bool | None = None
     handed: bool | None = None
