@@ -26,7 +26,7 @@ from tilewright.driver.explore.exploration import ENOUGH_ITERATIONS, FAILS, HOLD
 from tilewright.driver.explore.missing import Missing, cut
 from tilewright.driver.explore.path_search import label
 from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach
-from tilewright.driver.explore.unequal_loops import bound_of
+from tilewright.driver.explore.walked_loops import bound_of
 from tilewright.machine.protocol.slice_flow import Flow
 from tilewright.machine.symbolic.expression import Applied, Input, Node, Not, inputs_of, rendered
 from tilewright.machine.symbolic.tracker import Condition

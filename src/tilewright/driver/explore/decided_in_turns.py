@@ -29,7 +29,7 @@ from tilewright.driver.explore.exploration import Exploration, Place, Tried
 from tilewright.driver.explore.missing import Missing, cut
 from tilewright.driver.explore.path_search import label
 from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach
-from tilewright.driver.explore.unequal_loops import bound_of
+from tilewright.driver.explore.walked_loops import bound_of
 from tilewright.machine.symbolic.expression import Applied, CannotEvaluate, Evaluation, Input, Node, inputs_of, rendered
 
 

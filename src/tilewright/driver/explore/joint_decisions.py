@@ -204,10 +204,8 @@ def _word(
             if condition.kind != "value" and (position not in lasting or place_of(condition) in always):
                 continue
             counts = condition.loop >= 0 and condition.iteration < counted.get(condition.loop, 0)
-            again = where in visited and position in recurring and not counts
+            again = where in visited and position in recurring and not counts and condition.kind != "value"
             visited.add(where)
-            if condition.kind == "value" and again:
-                continue
             if _parts(evaluation, condition):
                 said = f"lanes part by {cut(rendered(condition.node, name))}, which launches may do in other ways"
                 parting[position] = Missing(position, said, ("parting", position), Undecided)
