@@ -61,8 +61,11 @@ _STEPPED = _roles(
     "add.u32 %r_i, %r_i, %r_m;\n", "add.u32 %r_i, %r_i, %r_c;\n",
 )  # fmt: skip
 _IDLE = _roles("@@", _ALL, _OWN, "", "")
-_PASSED = _roles("@@" + _PLAIN, _ALL, _OWN, "", "").replace("bra CONSUMER;\n@!", "bra GUARD;\n@!")
-_PASSED = _PASSED.replace("CONSUMER: ", "GUARD: @%p_a bra END;\nCONSUMER: ")
+_PASSED = (
+    _roles("@@" + _PLAIN, _ALL, _OWN, "", "")
+    .replace("bra CONSUMER;\n@!", "bra GUARD;\n@!")
+    .replace("CONSUMER: ", "GUARD: @%p_a bra END;\nCONSUMER: ")
+)
 _TILES = (
     _INIT + "@%p_w0 bra TAKEN;\n@!%p_t32 bra END;\nTILE: setp.ge.u32 %p_e, %r_t, %r_m;\n@%p_e bra END;\n"
     "mov.u32 %r_i, 0;\nL: setp.ge.u32 %p_e, %r_i, %r_n;\n@%p_e bra MADE;\n" + _PRODUCE + "add.u32 %r_i, %r_i, 1;\n"

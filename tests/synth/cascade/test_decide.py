@@ -9,7 +9,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.kernels_attention import key_gradients_kernel, query_gradient_kernel
 from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.ir.tile.facts import the_program
-from tilewright.synth.cascade.walk_time import walked_lengths
+from tilewright.synth.cascade.walk.walk_time import walked_lengths
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 
