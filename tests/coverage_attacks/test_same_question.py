@@ -88,3 +88,64 @@ MEET:
     setp.ne.u32 %p1, %r1, %r1;"""
     verdict = judged(hanging(body).replace("bar[16]", "bar[64]")).verdict
     assert not isinstance(verdict, Proven), verdict
+
+
+_MET = f"""{RARE} and.b32 %r9, %r1, 1; setp.eq.u32 %p6, %r9, 0; setp.eq.u32 %p7, %r9, ODD; and.pred %p3, %p3, %p7;
+    setp.BELOW.u32 %p2, %r1, 4;
+    @!%p2 bra OTHER;
+    @%p8 mbarrier.arrive.shared::cta.b64 _, [bar+16];
+    and.pred %p10, %p6, %p6; setp.ne.u32 %p11, 0, 0;
+    bra MEET;
+OTHER:
+    setp.eq.u32 %p10, 0, 0; and.pred %p11, %p6, %p6;
+MEET: @!%p10 bra DONE; @%p11 bra DONE;
+    @%p3 bra WAIT; bra DONE; setp.ne.u32 %p1, %r1, %r1;"""
+_CONSTANT = f"""{RARE} setp.lt.u32 %p2, %r1, 4;
+    @!%p2 bra OTHER;
+    ARRIVES
+    setp.eq.u32 %p10, 0, 0;
+    bra MEET;
+OTHER:
+    and.pred %p10, %p3, %p3;
+MEET: @%p10 bra WAIT; bra DONE; setp.ne.u32 %p1, %r1, %r1;"""
+_SECOND = "mbarrier.init.shared::cta.b64 [bar], 1; @%p8 mbarrier.init.shared::cta.b64 [bar+16], 9;"
+_RACE = """MAKE
+    mov.u32 %r9, bar; add.u32 %r10, %r9, 40; selp.u32 %r11, 0, 48, %p3; add.u32 %r11, %r9, %r11; mov.u32 %r20, 0;
+    setp.lt.u32 %p2, %r1, 1000;
+    @!%p2 bra LOOP;
+    @%p8 mbarrier.arrive.shared::cta.b64 _, [bar+16];
+LOOP:
+    setp.ge.u32 %p5, %r20, %r2; @%p5 bra DONE;
+    and.b32 %r21, %r20, 1; setp.eq.u32 %p5, %r21, 0; selp.u32 %r12, %r10, %r11, %p5;
+    @%p8 st.shared.u32 [%r12], %r20; @%p8 mbarrier.arrive.shared::cta.b64 _, [bar];
+    add.u32 %r20, %r20, 1; bra LOOP; setp.ne.u32 %p1, %r1, %r1;"""
+
+
+def _wide(body: str) -> str:
+    return hanging(body).replace("bar[16]", "bar[64]").replace("mbarrier.init.shared::cta.b64 [bar], 1;", _SECOND)
+
+
+@pytest.mark.parametrize(("below", "odd"), [("lt", 1), ("ge", 0)])
+def test_one_expression_that_decides_at_two_places_of_the_ways_is_no_proof(below: str, odd: int) -> None:
+    """One way needs it to hold at the first place, the other one to fail at the second."""
+    verdict = judged(_wide(_MET.replace("BELOW", below).replace("ODD", str(odd)))).verdict
+    assert not isinstance(verdict, Proven), verdict
+
+
+def test_the_same_where_no_number_does_both_is_proven() -> None:
+    assert isinstance(judged(_wide(_MET.replace("BELOW", "lt").replace("ODD", "0"))).verdict, Proven)
+
+
+def test_what_no_input_decides_on_one_way_says_nothing_of_the_other() -> None:
+    arrives = "@%p8 mbarrier.arrive.shared::cta.b64 _, [bar];"
+    verdict = judged(_wide(_CONSTANT.replace("ARRIVES", arrives))).verdict
+    assert not isinstance(verdict, Proven), verdict
+
+
+def test_an_operand_of_later_iterations_on_the_second_way_alone_is_no_proof() -> None:
+    verdict = judged(_wide(_RACE.replace("MAKE", RARE))).verdict
+    assert not isinstance(verdict, Proven), verdict
+
+
+def test_an_operand_of_later_iterations_that_is_harmless_is_proven() -> None:
+    assert isinstance(judged(_wide(_RACE.replace("MAKE", "setp.ne.u32 %p3, %r1, %r1;"))).verdict, Proven)

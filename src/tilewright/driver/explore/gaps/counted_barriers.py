@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from tilewright.base.span import Span
 from tilewright.driver.explore.gaps.behind_loops import sum_of
 from tilewright.driver.explore.gaps.missing import Missing, cut
-from tilewright.driver.explore.gaps.unequal_loops import bound_of
+from tilewright.driver.explore.gaps.walked_loops import bound_of
 from tilewright.driver.explore.search.exploration import (
     ENOUGH_ITERATIONS,
     FAILS,

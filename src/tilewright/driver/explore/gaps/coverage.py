@@ -45,7 +45,8 @@ from tilewright.driver.explore.gaps.entered_inside import entered_inside
 from tilewright.driver.explore.gaps.far_apart import far_apart
 from tilewright.driver.explore.gaps.joint_decisions import joint_decisions
 from tilewright.driver.explore.gaps.missing import Missing, asking, asking_any, cut, in_groups, question, said_by_place
-from tilewright.driver.explore.gaps.unequal_loops import bound_of, unequal_loops
+from tilewright.driver.explore.gaps.unequal_loops import unequal_loops
+from tilewright.driver.explore.gaps.walked_loops import bound_of, visits_of
 from tilewright.driver.explore.search.exploration import (
     ENOUGH_ITERATIONS,
     FAILS,
@@ -144,12 +145,15 @@ def cover(
     questions = 0
     while True:
         every = sites(exploration, _clean(exploration), lasting)
+        walked = [(each, visits_of(exploration.table, each)) for each in exploration.tried]
+        clean = {id(each) for each in _clean(exploration)}
+        counting = [(each, visits) for each, visits in walked if id(each) in clean]
         missing = (
             # A loop that is known to repeat itself has fewer numbers of iterations that stand for others.
             *_further(exploration, every, lasting, loop_span),
             *_missing(exploration, every, name),
-            *unequal_loops(exploration, _clean(exploration), name, loop_span),
-            *far_apart(exploration, _clean(exploration), _recurring(exploration), name, loop_span),
+            *unequal_loops(exploration, counting, name, loop_span),
+            *far_apart(exploration, walked, [each for _, each in counting], _recurring(exploration), name, loop_span),
             *joint_decisions(
                 exploration,
                 _clean(exploration),
@@ -273,7 +277,7 @@ def sites(
                     site.examples[key] = condition, tuple(way[-_BEFORE:])
             elif b"split" not in site.seen and len(site.seen) < 2:
                 needed = exploration.ways.needed(way[-_BEFORE:], condition.position, condition)
-                key = condition.node.number, *(each.node.number for each in needed)
+                key = condition.node.number, *map(decided, needed)
                 known, _ = site.examples.setdefault(key, (condition, needed))
                 if condition.mask & ~known.mask:
                     # Other lanes came: it is asked of all of them.
@@ -317,8 +321,8 @@ def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callab
         if site.kind == "value":
             found += _values(exploration, chosen, site, name)
             continue
-        seen = site.seen.keys() | site.constant
-        if b"split" in seen or (HOLDS in seen and FAILS in seen):
+        # Where it depended on no input, it says nothing of what inputs may decide elsewhere.
+        if b"split" in site.seen or len(site.seen) > 1:
             continue
         jumped = any((way == HOLDS) != condition.negated for way, condition in site.seen.items())
         if site.kind == "branch" and (not jumped) in exploration.idle_ways(position):
@@ -354,7 +358,7 @@ def _always(exploration: Exploration, every: Mapping[Place, Site]) -> frozenset[
         place
         for place, site in every.items()
         if site.kind != "value" and place[0] not in exploration.idle
-        if len(outcomes := site.seen.keys() | site.constant) == 1 and b"split" not in outcomes
+        if len(site.seen) == 1 and b"split" not in site.seen
     )
 
 

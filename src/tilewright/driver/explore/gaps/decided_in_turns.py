@@ -26,7 +26,7 @@ from tilewright.base.span import Span
 from tilewright.driver.explore.gaps.behind_loops import sum_of
 from tilewright.driver.explore.gaps.counted_barriers import Decisions, parts_of, stays_long
 from tilewright.driver.explore.gaps.missing import Missing, cut
-from tilewright.driver.explore.gaps.unequal_loops import bound_of
+from tilewright.driver.explore.gaps.walked_loops import bound_of
 from tilewright.driver.explore.search.exploration import Exploration, Place, Tried
 from tilewright.driver.explore.search.path_search import label
 from tilewright.driver.explore.search.reachable import Impossible, Reached, Undecided, reach

@@ -12,9 +12,9 @@ shows that the decisions before exclude it. Decisions that exclude one another, 
 launches of their own. Beyond so many words the verdict stays open.
 
 Of a loop that inputs bound and that repeats itself, the first decision at each place is part of the word: whether it
-goes on where it may first be left, and what its first iteration does. Where something behind it depends on how often it
-iterated, so is each decision to go on, up to a number that stands for more. What a place in it decides later is asked
-about in each word where it had one outcome only.
+goes on where it may first be left, and what its first iteration does; and each expression of an operand. Where
+something behind it depends on how often it iterated, so is each decision to go on, up to a number that stands for more.
+What a place in it decides later is asked about in each word where it had one outcome only.
 
 Where lanes part by more than predicates and leave a trace, the ways are too many: the verdict stays open.
 Where nothing but numbers at which a sum overflows leads there, an assumption excludes these.
@@ -204,10 +204,8 @@ def _word(
             if condition.kind != "value" and (position not in lasting or place_of(condition) in always):
                 continue
             counts = condition.loop >= 0 and condition.iteration < counted.get(condition.loop, 0)
-            again = where in visited and position in recurring and not counts
+            again = where in visited and position in recurring and not counts and condition.kind != "value"
             visited.add(where)
-            if condition.kind == "value" and again:
-                continue
             if _parts(evaluation, condition):
                 said = f"lanes part by {cut(rendered(condition.node, name))}, which launches may do in other ways"
                 parting[position] = Missing(position, said, ("parting", position), Undecided)

@@ -10,8 +10,10 @@ unrolled and the one that does the rest, or of a loop that does what a loop and 
 that is unrolled may count in strides; that its bound is a whole number of them, but for a constant, is asked as well.
 Where launches did not come to one of three loops, the same is asked of the other two.
 
-Not handled: loops whose first comparison has no side that depends on inputs alone; other relations of numbers of
-iterations; loops inside others that iterate differently in later visits.
+A loop is looked at as each warp walks it (`walked_loops`), in later visits as well where another expression bounds it
+there. Where a launch says by how much counters move, it must say the same of both loops.
+
+Not handled: other relations of numbers of iterations.
 Checked by: tests/driver/explore/gaps/test_unequal_loops.py.
 """
 
@@ -19,8 +21,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, permutations
 from math import prod
@@ -30,8 +31,9 @@ import numpy.typing as npt
 
 from tilewright.base.span import Span
 from tilewright.driver.explore.gaps.missing import Missing, cut
-from tilewright.driver.explore.search.exploration import Exploration, Tried, distinct, place_of
-from tilewright.driver.explore.search.path_search import comparison_of, label
+from tilewright.driver.explore.gaps.walked_loops import Visit, Visits, Walk, classes_of, first_visits
+from tilewright.driver.explore.search.exploration import Exploration, Tried, place_of
+from tilewright.driver.explore.search.path_search import label
 from tilewright.driver.explore.search.reachable import Impossible, Reached, Undecided, reach_apart
 from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, rendered
 from tilewright.machine.symbolic.tracker import Condition
@@ -45,25 +47,17 @@ _COUNTS_MOST = 14
 """Numbers of which three at a time are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """How often a loop iterated in its first visit, what bounds it, where, and the conditions on the way there."""
-
-    iterations: int
-    node: Node
-    position: int
-    before: tuple[Condition, ...]
-
-
 def unequal_loops(
-    exploration: Exploration, chosen: Sequence[Tried], name: Callable[[Input], str], loop_span: Callable[[int], Span]
-) -> list[Missing]:
+    exploration: Exploration, launches: Sequence[tuple[Tried, Visits]], name: Callable[[Input], str],
+    loop_span: Callable[[int], Span],
+) -> list[Missing]:  # fmt: skip
     """Loops that are not shown to keep the relation that their numbers of iterations always had."""
-    bounds = [_bounds(each) for each in chosen]
-    loops = sorted({loop for each in bounds for loop in each})
+    chosen, visits = [tried for tried, _ in launches], [each for _, each in launches]
+    bounds = [ended(each) for each in visits]
+    walks = [*classes_of(visits)]
     blocks = [each.blocks for each in exploration.ways.flow.loops]
-    counts: list[_Count] = [(loop,) for loop in loops]
-    counts += [(one, other) for one, other in permutations(loops, 2) if blocks[other] < blocks[one]]
+    counts: list[_Count] = [(walk,) for walk in walks]
+    counts += [(one, other) for one, other in permutations(walks, 2) if blocks[other[0]] < blocks[one[0]]]
     found: list[Missing] = []
     related: set[_Count] = set()
     for size in (2, 3):
@@ -74,8 +68,9 @@ def unequal_loops(
             if factors is None:
                 continue
             related.update(some[1:] if size == 2 else ())
-            spans = [loop_span(loop) for loop, *_ in some]
+            spans = [loop_span(walk[0]) for walk, *_ in some]
             found += _kept(exploration, chosen, rows, factors, name, spans)
+            found += _kept_later(exploration, chosen, visits, some, factors, name, spans)
             for place in range(size if size == 3 else 0):
                 rest, those = _without(bounds, some, place), [*range(place), *range(place + 1, size)]
                 if rest:
@@ -85,28 +80,34 @@ def unequal_loops(
     return found
 
 
-def is_related(chosen: Sequence[Tried], one: int, other: int) -> bool:
-    """Whether two loops' numbers of iterations had a fixed relation in all launches, which is asked about here."""
+def ended(launch: Visits) -> dict[Walk, Visit]:
+    """The first visits of a launch that ended."""
+    return {walk: visit for walk, visit in first_visits(launch).items() if visit.leaves is not None}
+
+
+def is_related(bounds: Sequence[Mapping[Walk, Visit]], one: Walk, other: Walk) -> bool:
+    """Whether two loops' numbers of iterations had a fixed relation in all launches, which is asked about here. bounds:
+    of each launch."""
     counts: list[_Count] = [(one,), (other,)]
-    rows = _rows([_bounds(each) for each in chosen], counts)
+    rows = _rows(bounds, counts)
     return _factors([tuple(map(_iterations, row)) for _, row in rows], counts, rows) is not None
 
 
-_Count = tuple[int, ...]
+_Count = tuple[Walk, ...]
 """A loop, or one and another inside it: how often that one iterates in all."""
-_Rows = Sequence[tuple[int, tuple[tuple[_Bound, ...], ...]]]
+_Rows = Sequence[tuple[int, tuple[tuple[Visit, ...], ...]]]
 """The launches in which the loops of some counts were left, by number, with their bounds."""
 
 
-def _rows(bounds: Sequence[dict[int, _Bound]], counts: Sequence[_Count]) -> _Rows:
+def _rows(bounds: Sequence[Mapping[Walk, Visit]], counts: Sequence[_Count]) -> _Rows:
     return [
-        (index, tuple(tuple(each[loop] for loop in count) for count in counts))
+        (index, tuple(tuple(each[walk] for walk in count) for count in counts))
         for index, each in enumerate(bounds)
-        if all(loop in each for count in counts for loop in count)
+        if all(walk in each for count in counts for walk in count)
     ]
 
 
-def _without(bounds: Sequence[dict[int, _Bound]], counts: Sequence[_Count], place: int) -> _Rows:
+def _without(bounds: Sequence[Mapping[Walk, Visit]], counts: Sequence[_Count], place: int) -> _Rows:
     """The launches in which the loops of all counts but one were left, and that one was not come to."""
     others = [*counts[:place], *counts[place + 1 :]]
     return [(index, row) for index, row in _rows(bounds, others) if bounds[index].keys().isdisjoint(counts[place])]
@@ -125,7 +126,7 @@ def _passed(exploration: Exploration, tried: Tried, rows: _Rows, place: int) -> 
     return None
 
 
-def _iterations(bounds: Sequence[_Bound]) -> int:
+def _iterations(bounds: Sequence[Visit]) -> int:
     return prod(each.iterations for each in bounds)
 
 
@@ -169,21 +170,28 @@ def _kept(
     """The questions whether the bounds of loops always have the relation that their iterations had: one for each set of
     expressions. way: where only that is asked about; None where it cannot be."""
     found: list[Missing] = []
-    asked: set[tuple[int, ...]] = set()
+    asked: set[tuple[tuple[int, ...], bool]] = set()
     plain = tuple(factors) == (1, -1)
     how = "as often as the one" if plain else "in a fixed relation to those"
     for _, row in sorted(rows, key=lambda each: -_iterations(each[1][0])):
-        nodes = [tuple(each.node for each in count) for count in row]
+        nodes = [tuple(each.bound for each in count) for count in row]
+        steps = [each.step for count in row for each in count if each.step is not None]
         numbers = tuple(each.number for count in nodes for each in count)
-        if numbers in asked or (plain and nodes[0] == nodes[1]):
+        stepped = any(step is not steps[0] for step in steps)
+        if (numbers, stepped) in asked or (plain and nodes[0] == nodes[1] and not stepped):
             continue
-        asked.add(numbers)
+        asked.add((numbers, stepped))
         alike = [
             (chosen[at], tuple(map(_iterations, other)))
             for at, other in rows
-            if [tuple(each.node for each in count) for count in other] == nodes
+            if [tuple(each.bound for each in count) for count in other] == nodes
         ]
         relations = _relations(exploration, alike, nodes, factors)
+        if stepped:
+            # Where a launch says by how much counters move, too, it must say the same of both.
+            moved = _relations(exploration, alike, [(each,) for each in steps], factors) if plain else []
+            same = len(steps) == len(nodes) and moved and not any(usual for _, usual in moved)
+            relations = [*relations, *moved] if same and relations else []
         expressions = " and ".join(cut(rendered(each, name)) for count in nodes for each in count)
         said = (
             f"{places[0]}: the loop iterated {how} at {' and '.join(map(str, places[1:]))} in every launch tried, "
@@ -196,14 +204,45 @@ def _kept(
     return found
 
 
+def _kept_later(
+    exploration: Exploration, chosen: Sequence[Tried], visits: Sequence[Visits], counts: Sequence[_Count],
+    factors: Sequence[int], name: Callable[[Input], str], places: Sequence[Span],
+) -> list[Missing]:  # fmt: skip
+    """The same of later visits, of loops that a warp comes to again with another bound than before: two loops whose
+    visits go together must do so in each of them."""
+    walks = [walk for count in counts for walk in count]
+    found: dict[tuple[object, ...], Missing] = {}
+    for index, launch in enumerate(visits):
+        own = [launch.get(walk, {}) for walk in walks]
+        for number in sorted(set[int]().union(*own)):
+            here = [each[number] for each in own if number in each and each[number].leaves is not None]
+            again = [visit for each in own if (visit := each.get(number)) and visit.bound is not each[min(each)].bound]
+            if not again or (len(here) == len(own) and len({each.bound for each in here}) == 1):
+                continue
+            key = ("unequal", "later", *walks, *(each.bound.number for each in (*here, *again)))
+            if key in found:
+                continue
+            rows = [(index, tuple((each,) for each in here))]
+            whole = len(here) == len(own) == len(factors) and not any(len(count) > 1 for count in counts)
+            gaps = _kept(exploration, chosen, rows, factors, name, places) if whole else []
+            ask = gaps[0].ask if gaps else Undecided
+            said = (
+                f"{places[0]}: the loop iterated in a fixed relation to those at {' and '.join(map(str, places[1:]))}, "
+                f"which is not shown where a warp comes to it again: {cut(rendered(again[0].bound, name))} bounds it"
+            )
+            found[key] = Missing(-1, said, key, ask)
+    return list(found.values())
+
+
 def _asked(
-    exploration: Exploration, row: Sequence[_Bound], relations: Sequence[_Relation], way: tuple[Condition, ...]
+    exploration: Exploration, row: Sequence[Visit], relations: Sequence[_Relation], way: tuple[Condition, ...]
 ) -> Callable[[], Reached | Impossible | Undecided]:
     # How often loops iterated before is not needed: in other launches they iterate otherwise.
     before = tuple(
         needed for bound in row for needed in exploration.ways.needed(bound.before, bound.position) if needed.loop < 0
     )
-    before = (*before, *way)
+    # Which loops are entered together, launches have shown (`joint_decisions`).
+    before = (*before, *way, *(each for bound in row for each in bound.entered))
 
     def ask() -> Reached | Impossible | Undecided:
         for parts, usual in relations:
@@ -215,43 +254,6 @@ def _asked(
         return Impossible()
 
     return ask
-
-
-def _bounds(tried: Tried) -> dict[int, _Bound]:
-    """The loops that a launch left, by number."""
-    entered: dict[int, tuple[tuple[int, int], Node, int, tuple[Condition, ...]]] = {}
-    left: dict[int, int] = {}
-    ways: dict[tuple[int, int], list[Condition]] = {}
-    for condition in distinct(tried.judged.conditions):
-        warp = (condition.cta, condition.warp)
-        way = ways.setdefault(warp, [])
-        loop = condition.loop
-        if loop >= 0 and condition.outcome.size == 1 and loop not in left:
-            if loop not in entered:
-                node = bound_of(condition.node)
-                if node is not None:
-                    entered[loop] = (warp, node, condition.position, tuple(way[-40:]))
-            if (
-                loop in entered
-                and entered[loop][0] == warp
-                and (label(condition.outcome) == b"\x01") != condition.stays
-            ):
-                left[loop] = condition.iteration
-        way.append(condition)
-    return {
-        loop: _Bound(left[loop], node, position, before)
-        for loop, (_, node, position, before) in entered.items()
-        if loop in left
-    }
-
-
-def bound_of(node: Node) -> Node | None:
-    """The side of a comparison that depends on inputs, if one does."""
-    comparison = comparison_of(node)
-    if comparison is None:
-        return None
-    sides = [each for each in comparison.sources[:2] if isinstance(each, Node)]
-    return sides[0] if len(sides) == 1 else None
 
 
 _Relation = tuple[Sequence[tuple[int, Sequence[Node]]], int]
