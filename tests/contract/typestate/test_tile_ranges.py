@@ -327,9 +327,9 @@ def test_units_with_iterations_of_their_own_are_proven_and_fill_as_many_slots() 
     assert claims.range is not None
     keys = next(ring for ring in claims.rings if ring.name == "k_ring")
     assert keys.fills.variables == {"all_K"}
-    # 4 tiles of 192 rows of 700 in 3 matrices, one for each CTA, by 128 keys.
+    # 4 tiles of 192 rows of 700, the first from row -64 on, in 3 matrices, one for each CTA, by 128 keys.
     assert (
-        sorted(keys.fills.at(claims.range.symbols(cta)) for cta in range(12)) == [2] * 3 + [3] * 3 + [5] * 3 + [6] * 3
+        sorted(keys.fills.at(claims.range.symbols(cta)) for cta in range(12)) == [1] * 3 + [3] * 3 + [4] * 3 + [6] * 3
     )
 
 
@@ -418,6 +418,10 @@ def no_units_in_a_tile(module: ModuleOp) -> None:
     set_to(unit_range(module), tile_units=0)
 
 
+def units_lacking_of_a_whole_tile(module: ModuleOp) -> None:
+    set_to(unit_range(module), lacking=3)
+
+
 def own_without_one(module: ModuleOp) -> None:
     with_counts(module, "minima", K_own=2)
 
@@ -455,6 +459,7 @@ def behind_its_walk(module: ModuleOp) -> None:
         rest_not_passed, rest_passed_twice, rest_not_released, rest_without_its_first, own_in_place_of_rest,
         all_in_place_of_own, producer_with_own, of_another_row, of_another_first, of_no_unit, apart_twice,
         one_symbol_for_own_and_rest, own_of_all_tiles, line_past_32_bits, line_without_a_divisor, no_units_in_a_tile,
+        units_lacking_of_a_whole_tile,
         own_without_one, some_always_left, fewer_of_its_own, fewer_left, of_no_range, behind_its_walk,
     ],
     ids=lambda edit: edit.__name__,

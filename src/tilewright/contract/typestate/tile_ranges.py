@@ -132,7 +132,8 @@ def _check_units(kernel: Kernel, ranges: Sequence[ac.RangeOp], findings: Finding
     if bounds(size_of(tile.tiles_m), ranges_at(op)) != (rows, rows):
         findings.doubt("units with iterations of their own, of tiles whose number only the launch knows", op)
     line, units = integers(op.end), op.tile_units.data
-    if units < 1 or not _fits(line, rows * units - 1) or not 0 <= op.units.data < _INDEX_END:
+    fits = _fits(line, rows * units - 1) and _fits(line, -op.units_lacking)
+    if units < 1 or not fits or not 0 <= op.units.data < _INDEX_END or not 0 <= op.units_lacking < units:
         findings.doubt(f"iterations of {units} units a tile before a line {line}", op)
     least, most = ([side.get(name, -1) for name in names] for side in (kernel.minima, kernel.symbols))
     if least[1:] != [1, 0] or most[1] < most[0] or most[2] < most[0] - 1:

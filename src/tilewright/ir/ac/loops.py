@@ -228,9 +228,10 @@ class UnitRangeOp(AcOperation):
     the rest of this tile, loops over `own` run as often as those that change something in the unit's rows, at least
     once, and loops over `rest` as often as those that are left. Loops count from 0 on.
 
-    A tile has the rows of `tile_units` units, one after another, and of all units `units` have rows. Behind the last of
-    these a unit has one iteration of its own, else those before its line (`RangeOp`) in the number of the unit. first:
-    the tile's first iteration.
+    A tile has the rows of `tile_units` units, one after another, and of all units `units` have rows. The first tile's
+    first `lacking` units (0 where absent) have none, and numbers count from the next one on. A unit without rows has
+    one iteration of its own, else those before its line (`RangeOp`) in the number of the unit. first: the tile's first
+    iteration.
     """
 
     name = "ac.unit_range"
@@ -240,6 +241,7 @@ class UnitRangeOp(AcOperation):
     rest = prop_def(StringAttr)
     tile_units = prop_def(IntAttr)
     units = prop_def(IntAttr)
+    lacking = opt_prop_def(IntAttr)
     end = prop_def(ArrayAttr[IntAttr])
     row = operand_def(IndexType)
     first = operand_def(IndexType)
@@ -248,7 +250,11 @@ class UnitRangeOp(AcOperation):
     def part(self, tile: tuple[int, int], row: int, unit: int) -> int:
         """How many iterations a unit has of its own, of those of a tile of this row."""
         end = Line(*(each.data for each in self.end))
-        return unit_part(end, tile, row * self.tile_units.data + unit, self.units.data)
+        return unit_part(end, tile, row * self.tile_units.data + unit - self.units_lacking, self.units.data)
+
+    @property
+    def units_lacking(self) -> int:
+        return 0 if self.lacking is None else self.lacking.data
 
 
 @irdl_op_definition

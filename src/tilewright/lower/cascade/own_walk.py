@@ -51,6 +51,7 @@ def open_own_walk(build: Build, program: tile.ProgramOp, d: CascadeDecisions, pl
                 "rest": StringAttr(REST),
                 "tile_units": IntAttr(d.tile_units),
                 "units": IntAttr(-(-program.extents[d.row] // d.unit_rows)),
+                **({"lacking": IntAttr(d.walked[0].lacking)} if d.walked[0].lacking else {}),
                 "end": line_of(d.unit_end),
             },
         )

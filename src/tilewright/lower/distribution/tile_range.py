@@ -38,6 +38,7 @@ def lower_unit_range(lowering: Lowering, op: ac.UnitRangeOp) -> None:
     """How many iterations loops over the symbols of a unit run from here on."""
     text, count = lowering.text, lowering.trips[op.symbol.data]
     number = text.into("b32", "mad.lo.s32", lowering.index(op.row), op.tile_units.data, lowering.index(op.unit))
+    number = text.into("b32", "sub.s32", number, op.units_lacking) if op.units_lacking else number
     before = text.into("b32", "sub.s32", _on_line(text, number, op.end), lowering.index(op.first))
     own = text.into("b32", "min.u32", text.into("b32", "max.s32", before, 1), count)
     behind = text.into("b32", "mov.u32", op.units.data)

@@ -3,6 +3,10 @@
 One text serves all tiles of rows, so where a walk begins and ends is a line in the tile's number: of the slopes that
 are tried, the one that leaves fewest tiles to walk, moved as far as every tile of rows allows.
 
+Where consumers end by themselves, and the last tile of rows has fewer than there are, that tile may be the longest, as
+under a diagonal: then it takes as long as a full one. So the first tile may begin before the axis instead, and the last
+one end with it: what a tile of rows takes is then that of the consumer that walks most, summed over the tiles.
+
 Not handled: gaps between tiles that are left (they are walked), ends that no line comes near.
 Checked by: tests/synth/cascade/test_walk_range.py.
 """
@@ -10,6 +14,7 @@ Checked by: tests/synth/cascade/test_walk_range.py.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -18,16 +23,44 @@ from numpy.typing import NDArray
 from tilewright.ir.cascade import CascadeDecisions, Line, WalkRange, unit_part, walked_part
 from tilewright.ir.cascade_facts import CascadeAxes
 from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.synth.cascade.masked_tiles import empty_tiles
+from tilewright.synth.cascade.walk_time import walked_lengths
 
 _INDEX_END = 1 << 31
 
 
-def walk_range(program: tile.ProgramOp, axes: CascadeAxes, rows: int, columns: int) -> tuple[WalkRange, ...]:
+def walk_range(
+    program: tile.ProgramOp, axes: CascadeAxes, rows: int, columns: int, before: int = 0
+) -> tuple[WalkRange, ...]:
     """The range, for tiles of so many rows and columns; none where all of the axis is to be walked. Of run-time rows
-    and columns it is that of the most: fewer leave nothing that these do not, and no tile is walked past the last."""
-    empty = empty_tiles(program, axes, rows, columns)
+    and columns it is that of the most: fewer leave nothing that these do not, and no tile is walked past the last.
+    before: rows by which the first tile begins before the axis does."""
+    empty = empty_tiles(program, axes, rows, columns, before)
     return () if empty is None else fitted_range(~empty, rows, columns)
+
+
+def unit_range(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions) -> tuple[WalkRange, ...]:
+    """What the tiles of rows walk where consumers may end before their tile does: the range of the decisions with the
+    consumers' line, and where that takes less, of tiles that end with the axis."""
+    units = -(-program.extents[d.row] // d.unit_rows)
+    lacking = -units % d.tile_units
+    ranges = list(d.walked)
+    if lacking and may_begin_before(program, d):
+        before = lacking * d.unit_rows
+        later = walk_range(program, axes, d.tile_rows, d.tile_streamed, before)
+        ranges += [replace(each, lacking=lacking) for each in later]
+    found = [replace(d, walked=(each,)) for each in ranges]
+    found = [replace(each, walked=(replace(each.walked[0], unit_end=unit_end(program, axes, each)),)) for each in found]
+    return min(found, key=lambda each: sum(map(max, walked_lengths(program, each)))).walked
+
+
+def may_begin_before(program: tile.ProgramOp, d: CascadeDecisions) -> bool:
+    """Whether the first tile of rows may begin before the axis does: what is brought there reads as zeros, and plain
+    stores and loads pass over rows that are none. Not where a number of the row leads to another place."""
+    of_rows = [each for each in d.slots if d.row in (each.inner, each.outer)]
+    moved = any(each.lookups or each.page for each in of_rows) or d.stores or d.steps[0]
+    return not moved and all(block_size(axis) == 1 for axis in program.extents if base_axis(axis) == d.row)
 
 
 def fitted_range(left: NDArray[np.bool_], rows: int, columns: int) -> tuple[WalkRange, ...]:
@@ -62,15 +95,19 @@ def fitted_end(left: NDArray[np.bool_], walked: WalkRange, units: int, rows: int
     columns; units: consumers of a tile."""
     count, most = left.shape
     behind = np.where(left.any(axis=1), most - np.argmax(left[:, ::-1], axis=1), 0)
-    parts = [walked_part(walked.begin, walked.end, most, unit // units) for unit in range(-(-count // units) * units)]
-    best: tuple[int, tuple[Line, ...]] = (sum(length for _, length in parts), ())
+    last = -(-(count + walked.lacking) // units) * units - walked.lacking
+    numbers = range(-walked.lacking, last)
+    parts = {
+        number: walked_part(walked.begin, walked.end, most, (number + walked.lacking) // units) for number in numbers
+    }
+    best: tuple[int, tuple[Line, ...]] = (sum(length for _, length in parts.values()), ())
     for slope in _slopes(behind, rows, columns):
         line = _line(slope, behind, most, 1)
-        if _fits(line, len(parts)):
-            own = [unit_part(line, part, unit, count) for unit, part in enumerate(parts)]
-            if any(first + length < end for (first, _), length, end in zip(parts, own, behind, strict=False)):
+        if _fits(line, len(parts)) and _fits(line, 1 - walked.lacking):
+            own = {number: unit_part(line, part, number, count) for number, part in parts.items()}
+            if any(parts[number][0] + own[number] < end for number, end in enumerate(behind)):
                 raise AssertionError("an end that leaves out what is to be walked")
-            best = min(best, (sum(own), (line,)), key=lambda each: each[0])
+            best = min(best, (sum(own.values()), (line,)), key=lambda each: each[0])
     return best[1]
 
 
