@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from tests.lower.cascade_programs import causal
 
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.run.run import run_on_machine
-from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
 from tilewright.lower.fragment import group_rows
