@@ -1,4 +1,4 @@
-"""Tiles of rows that end with the axis: the first one begins before it, and nothing of it is stored there."""
+"""Tiles of rows that end with the axis: the first one begins before it, and consumers without rows pass its slots."""
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +12,8 @@ from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.run.run import run_on_machine
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
-from tilewright.lower.fragment import group_rows
+from tilewright.lower.cascade import kernel
+from tilewright.lower.distribution import tile_range
 from tilewright.synth.tile.wanted import Wanted
 
 
@@ -41,7 +42,13 @@ def test_every_row_is_stored_and_none_before_the_array(length: int, before: int,
     assert np.abs(found - wanted).max() <= 2.0**-7 * np.abs(wanted).max()
 
 
+def test_a_consumer_without_rows_that_keeps_slots_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tile_range, "release_slot", lambda lowering, slot: None)
+    with pytest.raises(TilewrightError, match="refuted"):
+        compiled(256)
+
+
 def test_stores_to_rows_before_the_array_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_rows, "_none_before", lambda lowering, op, rows: "")
+    monkeypatch.setattr(kernel, "pass_without_rows", lambda consumer, cursors: None)
     with pytest.raises(TilewrightError, match="refuted"):
         compiled(256)

@@ -422,6 +422,46 @@ def units_lacking_of_a_whole_tile(module: ModuleOp) -> None:
     set_to(unit_range(module), lacking=3)
 
 
+def unit_pass(module: ModuleOp) -> ac.UnitPassOp:
+    return next(op for op in module.walk() if isinstance(op, ac.UnitPassOp))
+
+
+def passes_values_first(module: ModuleOp) -> None:
+    """Keys wait for values then, for which others give them back before."""
+    op = unit_pass(module)
+    queries, keys, values = op.cursors
+    op.operands = [op.unit, *queries, *values, *keys]
+
+
+def passes_queries_at_each_key(module: ModuleOp) -> None:
+    set_to(unit_pass(module), staying=0)
+
+
+def passes_one_key(module: ModuleOp) -> None:
+    set_to(unit_pass(module), staying=2)
+
+
+def passes_no_values(module: ModuleOp) -> None:
+    op = unit_pass(module)
+    op.operands = op.operands[:5]
+
+
+def passes_keys_by_the_cursor_of_values(module: ModuleOp) -> None:
+    op = unit_pass(module)
+    op.operands[4] = op.operands[6]
+
+
+def passes_before_it_is_known_who_has_rows(module: ModuleOp) -> None:
+    op, before = unit_pass(module), unit_range(module)
+    op.detach()
+    assert before.parent is not None
+    before.parent.insert_op_before(op, before)
+
+
+def passes_other_iterations(module: ModuleOp) -> None:
+    set_to(unit_pass(module), symbol=StringAttr("K_own"))
+
+
 def own_without_one(module: ModuleOp) -> None:
     with_counts(module, "minima", K_own=2)
 
@@ -459,7 +499,9 @@ def behind_its_walk(module: ModuleOp) -> None:
         rest_not_passed, rest_passed_twice, rest_not_released, rest_without_its_first, own_in_place_of_rest,
         all_in_place_of_own, producer_with_own, of_another_row, of_another_first, of_no_unit, apart_twice,
         one_symbol_for_own_and_rest, own_of_all_tiles, line_past_32_bits, line_without_a_divisor, no_units_in_a_tile,
-        units_lacking_of_a_whole_tile,
+        units_lacking_of_a_whole_tile, passes_values_first, passes_queries_at_each_key, passes_one_key,
+        passes_no_values, passes_keys_by_the_cursor_of_values, passes_before_it_is_known_who_has_rows,
+        passes_other_iterations,
         own_without_one, some_always_left, fewer_of_its_own, fewer_left, of_no_range, behind_its_walk,
     ],
     ids=lambda edit: edit.__name__,

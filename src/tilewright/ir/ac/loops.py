@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -255,6 +256,32 @@ class UnitRangeOp(AcOperation):
     @property
     def units_lacking(self) -> int:
         return 0 if self.lacking is None else self.lacking.data
+
+
+@irdl_op_definition
+class UnitPassOp(AcOperation):
+    """Ends the tile for a unit without rows in it, as the `ac.unit_range` right before has found: the unit waits for
+    the tile's slots, gives each back as it is, and does nothing of what follows in the body. For any other unit it is
+    nothing.
+
+    passed: a ring and a cursor for each value that the loop over tiles carries, in the order in which slots are waited
+    for: one of each of the first `staying` rings, then one of each other ring for every iteration over `symbol`. A slot
+    is given back before the next is waited for, once the unit's threads have met on named barrier `first_barrier` + its
+    number.
+    """
+
+    name = "ac.unit_pass"
+    LEAD: ClassVar[tuple[str, ...]] = ("over symbol",)
+    symbol = prop_def(StringAttr)
+    staying = prop_def(IntAttr)
+    first_barrier = prop_def(IntAttr)
+    unit = operand_def(IndexType)
+    passed = var_operand_def()
+
+    @property
+    def cursors(self) -> list[tuple[SSAValue, SSAValue]]:
+        """Rings, and where the unit stands in them."""
+        return list(zip(self.passed[::2], self.passed[1::2], strict=True))
 
 
 @irdl_op_definition

@@ -1,20 +1,25 @@
 """How is it found, in registers, which part of a walk a tile takes?
 
-`ac.range` says what is computed. Offsets, and how many iterations there are, go through moves, so that they are the
-only immediates that change with the extents.
+`ac.range` and `ac.unit_range` say what is computed, `ac.unit_pass` what a unit does that has no rows. Offsets, and how
+many iterations there are, go through moves, so that they are the only immediates that change with the extents.
 
 Checked by: tests/lower/distribution/test_tile_range.py, which runs what is emitted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
+from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import size_of
+from tilewright.lower.ptx.carried import move
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering, integers
-from tilewright.lower.ptx.places import IndexPlace
+from tilewright.lower.ptx.places import CursorPlace, IndexPlace
+from tilewright.lower.ptx.rings import behind, meet, release_slot, wait_for_slot
 from tilewright.lower.ptx.run_time import count_name
 
 
@@ -42,9 +47,51 @@ def lower_unit_range(lowering: Lowering, op: ac.UnitRangeOp) -> None:
     before = text.into("b32", "sub.s32", _on_line(text, number, op.end), lowering.index(op.first))
     own = text.into("b32", "min.u32", text.into("b32", "max.s32", before, 1), count)
     behind = text.into("b32", "mov.u32", op.units.data)
-    own = text.into("b32", "selp.b32", own, 1, text.into("pred", "setp.lt.u32", number, behind))
+    lowering.has_rows = text.into("pred", "setp.lt.u32", number, behind)
+    own = text.into("b32", "selp.b32", own, 1, lowering.has_rows)
     lowering.trips[op.own.data] = own
     lowering.trips[op.rest.data] = text.into("b32", "sub.u32", count, own)
+
+
+def lower_unit_pass(lowering: Lowering, op: ac.UnitPassOp) -> None:
+    """A unit without rows goes on to the end of its tile, where the loop over tiles goes on to the next."""
+    text, tile = lowering.text, op.parent_block()
+    assert tile is not None
+    others, loop, end = text.label("has_rows"), text.label("pass"), text.label("pass_end")
+    following = lowering.next_tiles[tile] = text.label("next_tile")
+    places = {cursor: _cursor(lowering, cursor) for _, cursor in op.cursors}
+    text.emit("bra", others, guard=lowering.has_rows)
+
+    def pass_slots(
+        passed: Sequence[tuple[SSAValue, SSAValue]], at: Mapping[SSAValue, CursorPlace]
+    ) -> list[CursorPlace]:
+        for ring, cursor in passed:
+            slot = wait_for_slot(lowering, ring, at[cursor])
+            meet(lowering, op.unit, op.first_barrier.data, lowering.facts.limit("warpgroup.threads"))
+            release_slot(lowering, slot)
+        return [behind(lowering, ring, at[cursor]) for ring, cursor in passed]
+
+    staying, walked = op.cursors[: op.staying.data], op.cursors[op.staying.data :]
+    moved = pass_slots(staying, places)
+    index = text.into("b32", "mov.u32", 0)
+    heads = [CursorPlace(*(text.into("b32", "mov.b32", each) for each in (one.stage, one.parity)))
+             for one in (places[cursor] for _, cursor in walked)]  # fmt: skip
+    text.place(loop)
+    last = text.into("pred", "setp.ge.u32", index, lowering.trips[op.symbol.data])
+    text.emit("bra", end, guard=last)
+    move(text, heads, pass_slots(walked, dict(zip((cursor for _, cursor in walked), heads, strict=True))))
+    text.emit("add.u32", index, index, 1)
+    text.emit("bra", loop)
+    text.place(end)
+    move(text, [places[cursor] for _, cursor in op.cursors], [*moved, *heads])
+    text.emit("bra", following)
+    text.place(others)
+
+
+def _cursor(lowering: Lowering, cursor: SSAValue) -> CursorPlace:
+    place = lowering.place(cursor)
+    assert isinstance(place, CursorPlace)
+    return place
 
 
 def _on_line(text: Text, row: str, line: ArrayAttr[IntAttr]) -> str:

@@ -48,19 +48,7 @@ def lower_store_through(lowering: Lowering, op: ac.GlobalStoreOp, origin: tuple[
     assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
     store = store_along_rows if op.vectors is None else store_in_vectors
     through = (buffer, lowering.index(op.through[1]))
-    rows = destination.shape[0]
-    store(lowering, fragment, destination, through, origin, _none_before(lowering, op, rows) or rows)
-
-
-def _none_before(lowering: Lowering, op: ac.GlobalStoreOp, rows: str | int) -> str:
-    """The row before which rows are stored where the unit's first one may lie before the array, and all of its rows do
-    then: that row itself. "" where it cannot."""
-    text, first = lowering.text, op.row.owner
-    if not isinstance(first, ac.AffineOp) or first.constant.data >= 0:
-        return ""
-    row = lowering.index(op.row)
-    behind = text.into("b32", "mov.u32", rows)
-    return text.into("b32", "selp.b32", row, behind, text.into("pred", "setp.lt.s32", row, 0))
+    store(lowering, fragment, destination, through, origin, destination.shape[0])
 
 
 def store_in_vectors(

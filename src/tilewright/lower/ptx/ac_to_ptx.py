@@ -53,7 +53,7 @@ from tilewright.lower.distribution.split_reduction import lower_cluster_reduce, 
 from tilewright.lower.distribution.stream_partials import lower_partial_add, lower_partial_store
 from tilewright.lower.distribution.stream_parts import close_parts, open_parts
 from tilewright.lower.distribution.team_sum import lower_team_after, lower_team_sum
-from tilewright.lower.distribution.tile_range import lower_range, lower_unit_range
+from tilewright.lower.distribution.tile_range import lower_range, lower_unit_pass, lower_unit_range
 from tilewright.lower.distribution.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 from tilewright.lower.fragment.group_rows import lower_rows_store
 from tilewright.lower.fragment.promotion import lower_promotion
@@ -100,6 +100,7 @@ from tilewright.lower.ptx.rings import (
     lower_copy_issue,
     lower_copy_store,
     lower_drain,
+    meet,
 )
 from tilewright.lower.ptx.run_time import (
     CLUSTERS,
@@ -370,6 +371,8 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
     _lower_block(lowering, block)
     carry_back(lowering, block, op.indices)
+    if block in lowering.next_tiles:
+        text.place(lowering.next_tiles[block])
     if handed:
         following, more = lowering.granted[op]
         text.emit("mov.u32", tile, following)
@@ -570,8 +573,7 @@ def _lower_split_index(lowering: Lowering, op: ac.SplitIndexOp) -> Place:
 
 
 def _lower_named_barrier_sync(lowering: Lowering, op: ac.NamedBarrierSyncOp) -> None:
-    number = lowering.text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
-    lowering.text.emit("bar.sync", number, op.threads.data)
+    meet(lowering, op.unit, op.first_barrier.data, op.threads.data)
     if op.result is not None:
         lowering.places[op.result] = NoPlace()
 
@@ -613,6 +615,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.IndexLoadOp: _placed(lower_index_load),
     ac.RangeOp: _placed(lower_range),
     ac.UnitRangeOp: lower_unit_range,
+    ac.UnitPassOp: lower_unit_pass,
     ac.GlobalPartOp: _placed(lower_part),
     ac.CursorStartOp: _placed(_lower_cursor_start),
     ac.AdvanceOp: _placed(lower_advance),

@@ -62,6 +62,10 @@ class Lowering:
     passed: PassedSizes = NONE_PASSED
     trips: dict[str, str] = field(default_factory=dict[str, str])
     """Of loops over a symbol that this tile has a part of: the register that says how many."""
+    has_rows: str = ""
+    """Of a role whose units may have none in a tile: the predicate that says whether this one has."""
+    next_tiles: dict[Block, str] = field(default_factory=dict[Block, str])
+    """Of bodies of loops over tiles that a unit may leave: the label where it goes on."""
     shared_base: str = ""
     thread: str = ""
     warpgroup_thread: str = ""

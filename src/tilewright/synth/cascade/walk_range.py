@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.ir.cascade import CascadeDecisions, Line, WalkRange, unit_part, walked_part
-from tilewright.ir.cascade_facts import CascadeAxes
+from tilewright.ir.cascade_facts import CascadeAxes, passes_without_rows
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.synth.cascade.masked_tiles import empty_tiles
@@ -52,15 +52,17 @@ def unit_range(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions) 
         ranges += [replace(each, lacking=lacking) for each in later]
     found = [replace(d, walked=(each,)) for each in ranges]
     found = [replace(each, walked=(replace(each.walked[0], unit_end=unit_end(program, axes, each)),)) for each in found]
+    found = [each for each in found if each.unit_end or not each.rows_before]
     return min(found, key=lambda each: sum(map(max, walked_lengths(program, each)))).walked
 
 
 def may_begin_before(program: tile.ProgramOp, d: CascadeDecisions) -> bool:
-    """Whether the first tile of rows may begin before the axis does: what is brought there reads as zeros, and plain
-    stores and loads pass over rows that are none. Not where a number of the row leads to another place."""
+    """Whether the first tile of rows may begin before the axis does: what is brought there reads as zeros, and
+    consumers without rows pass it (`lower.cascade.own_walk`). Not where a number of the row leads to another place."""
     of_rows = [each for each in d.slots if d.row in (each.inner, each.outer)]
-    moved = any(each.lookups or each.page for each in of_rows) or d.stores or d.steps[0]
-    return not moved and all(block_size(axis) == 1 for axis in program.extents if base_axis(axis) == d.row)
+    moved = any(each.lookups or each.page for each in of_rows) or d.steps[0]
+    whole = all(block_size(axis) == 1 for axis in program.extents if base_axis(axis) == d.row)
+    return whole and not moved and passes_without_rows(program, d)
 
 
 def fitted_range(left: NDArray[np.bool_], rows: int, columns: int) -> tuple[WalkRange, ...]:
