@@ -87,9 +87,9 @@ def empty_tiles(
             analysis.values.update(zip(loop.body.block.args[1:], states, strict=True))
             last = loop.body.block.last_op
             assert last is not None
-            for before, value in zip(states, last.operands, strict=True):
+            for state, value in zip(states, last.operands, strict=True):
                 after = analysis.interval(value)
-                empty &= before.known & after.known & (before.low == after.low)
+                empty &= state.known & after.known & (state.low == after.low)
     return empty if empty.any() else None
 
 
