@@ -14,7 +14,14 @@ from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
 from tilewright.lower.cascade import kernel
 from tilewright.lower.distribution import tile_range
+from tilewright.synth.cascade import walk_range
 from tilewright.synth.tile.wanted import Wanted
+
+
+@pytest.fixture(autouse=True)
+def as_of_many_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles are as they would be if each CTA had several."""
+    monkeypatch.setattr(walk_range, "_SEVERAL", 0)
 
 
 def compiled(length: int, misaligned: tuple[str, ...] = ()) -> Compilation:

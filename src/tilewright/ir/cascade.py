@@ -199,13 +199,15 @@ class Line:
 class WalkRange:
     """Which tiles of the streamed axis a tile of rows walks: from one line on, before the other. longest: tiles, of
     any. unit_end: one, where a consumer ends before its tile does: the line that it ends before, in the number of the
-    consumer's rows among all of so many. lacking: consumers of the first tile of rows that have none, since it begins
-    before the axis does, and the last one ends with it."""
+    consumer's rows among all of so many. passing: 1 if consumers without rows in a tile pass its slots. lacking:
+    consumers of the first tile of rows that have none, since it begins before the axis does, and the last one ends with
+    it."""
 
     begin: Line
     end: Line
     longest: int
     unit_end: tuple[Line, ...] = ()
+    passing: int = 0
     lacking: int = 0
 
 

@@ -19,7 +19,6 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.function import Function
 from tilewright.ir.group_rows import group_pitches
 from tilewright.ir.scaled_terms import scale_ops, scaled_term
@@ -453,12 +452,6 @@ def _is_of_rows(load: tile.LoadOp, axes: CascadeAxes) -> bool:
     by_blocks = any(isinstance(use.operation, WalkedBlockOp) for use in load.result.uses)
     narrow = read_type(load.tensor).element_kind.bytes == 2 and not by_blocks
     return kept == {axes.row, axes.streamed} and along and narrow
-
-
-def passes_without_rows(program: tile.ProgramOp, d: CascadeDecisions) -> bool:
-    """Whether a consumer that ends by itself passes a tile of which it has no rows: of one walk, where nothing but
-    slots goes from tile to tile."""
-    return len(loops(program)) == 1 and not d.stores and not any(each.remade for each in d.slots)
 
 
 def loads_of_walk(

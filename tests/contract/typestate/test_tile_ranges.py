@@ -307,6 +307,15 @@ def apart() -> ModuleOp:
     return apart_once().clone()
 
 
+@cache
+def passing_once() -> ModuleOp:
+    return lower(causal, DIMS | {"B": 66}, wanted=Wanted(consumers=3)).kernels[0]
+
+
+def passing() -> ModuleOp:
+    return passing_once().clone()
+
+
 def unit_range(module: ModuleOp) -> ac.UnitRangeOp:
     return next(op for op in module.walk() if isinstance(op, ac.UnitRangeOp))
 
@@ -327,10 +336,19 @@ def test_units_with_iterations_of_their_own_are_proven_and_fill_as_many_slots() 
     assert claims.range is not None
     keys = next(ring for ring in claims.rings if ring.name == "k_ring")
     assert keys.fills.variables == {"all_K"}
-    # 4 tiles of 192 rows of 700, the first from row -64 on, in 3 matrices, one for each CTA, by 128 keys.
+    # 4 tiles of 192 rows of 700 in 3 matrices, one for each CTA, by 128 keys.
     assert (
-        sorted(keys.fills.at(claims.range.symbols(cta)) for cta in range(12)) == [1] * 3 + [3] * 3 + [4] * 3 + [6] * 3
+        sorted(keys.fills.at(claims.range.symbols(cta)) for cta in range(12)) == [2] * 3 + [3] * 3 + [5] * 3 + [6] * 3
     )
+
+
+def test_units_without_rows_that_pass_their_tile_are_proven_and_fill_as_many_slots() -> None:
+    assert isinstance(verify(passing(), HOPPER), Proven)
+    (claims,) = protocol_claims(passing(), HOPPER)
+    assert claims.range is not None
+    keys = next(ring for ring in claims.rings if ring.name == "k_ring")
+    # 4 tiles of 192 rows of 700, the first from row -64 on, in 66 matrices, by 128 keys.
+    assert sum(keys.fills.at(claims.range.symbols(cta)) for cta in range(132)) == 66 * (1 + 3 + 4 + 6)
 
 
 def rest_not_passed(module: ModuleOp) -> None:
@@ -499,15 +517,28 @@ def behind_its_walk(module: ModuleOp) -> None:
         rest_not_passed, rest_passed_twice, rest_not_released, rest_without_its_first, own_in_place_of_rest,
         all_in_place_of_own, producer_with_own, of_another_row, of_another_first, of_no_unit, apart_twice,
         one_symbol_for_own_and_rest, own_of_all_tiles, line_past_32_bits, line_without_a_divisor, no_units_in_a_tile,
-        units_lacking_of_a_whole_tile, passes_values_first, passes_queries_at_each_key, passes_one_key,
-        passes_no_values, passes_keys_by_the_cursor_of_values, passes_before_it_is_known_who_has_rows,
-        passes_other_iterations,
         own_without_one, some_always_left, fewer_of_its_own, fewer_left, of_no_range, behind_its_walk,
     ],
     ids=lambda edit: edit.__name__,
 )  # fmt: skip
 def test_units_that_do_not_take_a_tiles_iterations_apart_are_not_proven(edit: Callable[[ModuleOp], None]) -> None:
     module = apart()
+    edit(module)
+    assert not isinstance(verify(module, HOPPER), Proven)
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    "edit",
+    [
+        units_lacking_of_a_whole_tile, passes_values_first, passes_queries_at_each_key, passes_one_key,
+        passes_no_values, passes_keys_by_the_cursor_of_values, passes_before_it_is_known_who_has_rows,
+        passes_other_iterations,
+    ],
+    ids=lambda edit: edit.__name__,
+)  # fmt: skip
+def test_units_that_do_not_pass_what_others_wait_for_are_not_proven(edit: Callable[[ModuleOp], None]) -> None:
+    module = passing()
     edit(module)
     assert not isinstance(verify(module, HOPPER), Proven)
 

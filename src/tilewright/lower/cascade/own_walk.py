@@ -22,7 +22,6 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import OWN, REST, CascadeDecisions
-from tilewright.ir.cascade_facts import passes_without_rows
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import Build, counted_loop
 from tilewright.lower.cascade.place import Place, line_of
@@ -64,9 +63,7 @@ def pass_without_rows(consumer: Consumer, cursors: Mapping[tile.LoadOp, SSAValue
     """Let a consumer that has no rows in the tile pass all of its slots, and do nothing else: what it would compute
     takes the multiprocessor's time from the others. Slots are passed in the order in which a tile waits for them.
     cursors: where the consumer stands at the tile's begin."""
-    d, program = consumer.d, consumer.program
-    units = -(-program.extents[d.row] // d.unit_rows)
-    if d.unit_end is None or units % d.tile_units == 0 or not passes_without_rows(program, d):
+    if not any(each.passing for each in consumer.d.walked):
         return
     (apart,) = (op for op in consumer.build.block.ops if isinstance(op, ac.UnitRangeOp))
     waits = [op.ring for op in consumer.build.block.walk() if isinstance(op, ac.BarrierWaitOp)]

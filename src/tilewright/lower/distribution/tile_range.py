@@ -8,7 +8,7 @@ Checked by: tests/lower/distribution/test_tile_range.py, which runs what is emit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import SSAValue
@@ -17,7 +17,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import size_of
 from tilewright.lower.ptx.carried import move
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.lowering import Lowering, integers
+from tilewright.lower.ptx.lowering import LeftTile, Lowering, integers
 from tilewright.lower.ptx.places import CursorPlace, IndexPlace
 from tilewright.lower.ptx.rings import behind, meet, release_slot, wait_for_slot
 from tilewright.lower.ptx.run_time import count_name
@@ -54,44 +54,39 @@ def lower_unit_range(lowering: Lowering, op: ac.UnitRangeOp) -> None:
 
 
 def lower_unit_pass(lowering: Lowering, op: ac.UnitPassOp) -> None:
-    """A unit without rows goes on to the end of its tile, where the loop over tiles goes on to the next."""
-    text, tile = lowering.text, op.parent_block()
+    """A unit without rows leaves the body, to where `pass_tile` is emitted."""
+    tile = op.parent_block()
     assert tile is not None
-    others, loop, end = text.label("has_rows"), text.label("pass"), text.label("pass_end")
-    following = lowering.next_tiles[tile] = text.label("next_tile")
-    places = {cursor: _cursor(lowering, cursor) for _, cursor in op.cursors}
-    text.emit("bra", others, guard=lowering.has_rows)
+    left = lowering.left_tiles[tile] = LeftTile(op, lowering.text.label("no_rows"), lowering.text.label("next_tile"))
+    lowering.text.emit("bra", left.begin, guard=f"!{lowering.has_rows}")
 
-    def pass_slots(
-        passed: Sequence[tuple[SSAValue, SSAValue]], at: Mapping[SSAValue, CursorPlace]
-    ) -> list[CursorPlace]:
+
+def pass_tile(lowering: Lowering, left: LeftTile) -> None:
+    """Pass the tile's slots, and go on with the next tile. This stands behind the loop over tiles, so that others fetch
+    their instructions in a row."""
+    text, op = lowering.text, left.op
+    loop, end = text.label("pass"), text.label("pass_end")
+
+    def pass_slots(passed: Sequence[tuple[SSAValue, SSAValue]]) -> None:
         for ring, cursor in passed:
-            slot = wait_for_slot(lowering, ring, at[cursor])
+            place = lowering.place(cursor)
+            assert isinstance(place, CursorPlace)
+            slot = wait_for_slot(lowering, ring, place)
             meet(lowering, op.unit, op.first_barrier.data, lowering.facts.limit("warpgroup.threads"))
             release_slot(lowering, slot)
-        return [behind(lowering, ring, at[cursor]) for ring, cursor in passed]
+            move(text, [place], [behind(lowering, ring, place)])
 
-    staying, walked = op.cursors[: op.staying.data], op.cursors[op.staying.data :]
-    moved = pass_slots(staying, places)
+    text.place(left.begin)
+    pass_slots(op.cursors[: op.staying.data])
     index = text.into("b32", "mov.u32", 0)
-    heads = [CursorPlace(*(text.into("b32", "mov.b32", each) for each in (one.stage, one.parity)))
-             for one in (places[cursor] for _, cursor in walked)]  # fmt: skip
     text.place(loop)
     last = text.into("pred", "setp.ge.u32", index, lowering.trips[op.symbol.data])
     text.emit("bra", end, guard=last)
-    move(text, heads, pass_slots(walked, dict(zip((cursor for _, cursor in walked), heads, strict=True))))
+    pass_slots(op.cursors[op.staying.data :])
     text.emit("add.u32", index, index, 1)
     text.emit("bra", loop)
     text.place(end)
-    move(text, [places[cursor] for _, cursor in op.cursors], [*moved, *heads])
-    text.emit("bra", following)
-    text.place(others)
-
-
-def _cursor(lowering: Lowering, cursor: SSAValue) -> CursorPlace:
-    place = lowering.place(cursor)
-    assert isinstance(place, CursorPlace)
-    return place
+    text.emit("bra", left.following)
 
 
 def _on_line(text: Text, row: str, line: ArrayAttr[IntAttr]) -> str:

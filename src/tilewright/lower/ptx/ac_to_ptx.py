@@ -53,7 +53,7 @@ from tilewright.lower.distribution.split_reduction import lower_cluster_reduce, 
 from tilewright.lower.distribution.stream_partials import lower_partial_add, lower_partial_store
 from tilewright.lower.distribution.stream_parts import close_parts, open_parts
 from tilewright.lower.distribution.team_sum import lower_team_after, lower_team_sum
-from tilewright.lower.distribution.tile_range import lower_range, lower_unit_pass, lower_unit_range
+from tilewright.lower.distribution.tile_range import lower_range, lower_unit_pass, lower_unit_range, pass_tile
 from tilewright.lower.distribution.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 from tilewright.lower.fragment.group_rows import lower_rows_store
 from tilewright.lower.fragment.promotion import lower_promotion
@@ -371,8 +371,9 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
     _lower_block(lowering, block)
     carry_back(lowering, block, op.indices)
-    if block in lowering.next_tiles:
-        text.place(lowering.next_tiles[block])
+    left = lowering.left_tiles.get(block)
+    if left is not None:
+        text.place(left.following)
     if handed:
         following, more = lowering.granted[op]
         text.emit("mov.u32", tile, following)
@@ -382,6 +383,9 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         if both:
             text.emit("sub.u32", step, both, step)
         text.emit("bra", head)
+    if left is not None:
+        assert not handed, "units of tiles that are handed out read each answer"
+        pass_tile(lowering, left)
     text.place(end)
     carry_out(lowering, op, op.indices)
 

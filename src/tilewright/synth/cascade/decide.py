@@ -477,7 +477,7 @@ def _decided(
     order = TakenOrder(0, ctas)
     if walked:
         apart = not (found.ordered or allocated or program.run_time or choice.sliced)
-        found = replace(found, walked=unit_range(program, axes, found)) if apart else found
+        found = replace(found, walked=unit_range(program, axes, found, tiles)) if apart else found
         with_answers = -(-bytes_of_cta // SPAN_BYTES) * SPAN_BYTES + ANSWERS_BYTES
         able = target.supports("cluster_launch_control") and with_answers <= target.limit("cta.shared_bytes_max")
         lengths, place_bytes = walked_lengths(program, found), _place_bytes(program, axes, slots)

@@ -21,13 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.ir.cascade import CascadeDecisions, Line, WalkRange, unit_part, walked_part
-from tilewright.ir.cascade_facts import CascadeAxes, passes_without_rows
+from tilewright.ir.cascade_facts import CascadeAxes
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.facts import loops
 from tilewright.synth.cascade.masked_tiles import empty_tiles
 from tilewright.synth.cascade.walk_time import walked_lengths
 
 _INDEX_END = 1 << 31
+_SEVERAL = 2
+"""Tiles of a CTA, from which on the time of all of them counts, and not that of the longest."""
 
 
 def walk_range(
@@ -40,29 +43,40 @@ def walk_range(
     return () if empty is None else fitted_range(~empty, rows, columns)
 
 
-def unit_range(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions) -> tuple[WalkRange, ...]:
+def unit_range(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, tiles: int) -> tuple[WalkRange, ...]:
     """What the tiles of rows walk where consumers may end before their tile does: the range of the decisions with the
-    consumers' line, and where that takes less, of tiles that end with the axis."""
+    consumers' line, and where that takes less, of tiles that end with the axis. tiles: in all."""
+
+    def ended(walked: WalkRange) -> CascadeDecisions:
+        found = replace(d, walked=(walked,))
+        return replace(d, walked=(replace(walked, unit_end=unit_end(program, axes, found)),))
+
+    first = ended(d.walked[0])
     units = -(-program.extents[d.row] // d.unit_rows)
     lacking = -units % d.tile_units
-    ranges = list(d.walked)
-    if lacking and may_begin_before(program, d):
-        before = lacking * d.unit_rows
-        later = walk_range(program, axes, d.tile_rows, d.tile_streamed, before)
-        ranges += [replace(each, lacking=lacking) for each in later]
-    found = [replace(d, walked=(each,)) for each in ranges]
-    found = [replace(each, walked=(replace(each.walked[0], unit_end=unit_end(program, axes, each)),)) for each in found]
-    found = [each for each in found if each.unit_end or not each.rows_before]
-    return min(found, key=lambda each: sum(map(max, walked_lengths(program, each)))).walked
+    if not lacking or first.unit_end is None or tiles < _SEVERAL * d.ctas or not _passes(program, d):
+        return first.walked
+    passing = replace(first, walked=(replace(first.walked[0], passing=1),))
+    if not _may_begin_before(program, d):
+        return passing.walked
+    later = walk_range(program, axes, d.tile_rows, d.tile_streamed, lacking * d.unit_rows)
+    others = [ended(replace(each, passing=1, lacking=lacking)) for each in later]
+    choices = [passing, *(each for each in others if each.unit_end is not None)]
+    return min(choices, key=lambda each: sum(map(max, walked_lengths(program, each)))).walked
 
 
-def may_begin_before(program: tile.ProgramOp, d: CascadeDecisions) -> bool:
-    """Whether the first tile of rows may begin before the axis does: what is brought there reads as zeros, and
-    consumers without rows pass it (`lower.cascade.own_walk`). Not where a number of the row leads to another place."""
+def _passes(program: tile.ProgramOp, d: CascadeDecisions) -> bool:
+    """Whether a consumer may pass a tile of which it has no rows: of one walk, where nothing but slots goes from tile
+    to tile."""
+    return len(loops(program)) == 1 and not d.stores and not any(each.remade for each in d.slots)
+
+
+def _may_begin_before(program: tile.ProgramOp, d: CascadeDecisions) -> bool:
+    """Whether the first tile of rows may begin before the axis does, where consumers without rows pass it: what is
+    brought there reads as zeros. Not where a number of the row leads to another place."""
     of_rows = [each for each in d.slots if d.row in (each.inner, each.outer)]
-    moved = any(each.lookups or each.page for each in of_rows) or d.steps[0]
-    whole = all(block_size(axis) == 1 for axis in program.extents if base_axis(axis) == d.row)
-    return whole and not moved and passes_without_rows(program, d)
+    moved = any(each.lookups or each.page for each in of_rows) or d.steps[0] > 0
+    return not moved and all(block_size(axis) == 1 for axis in program.extents if base_axis(axis) == d.row)
 
 
 def fitted_range(left: NDArray[np.bool_], rows: int, columns: int) -> tuple[WalkRange, ...]:
