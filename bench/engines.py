@@ -33,7 +33,7 @@ from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
 from tilewright.legal.tensor_map.map_limits import map_limits
 from tilewright.legal.tensor_map.rule import each, product
 from tilewright.legal.tensor_map.tensor_map import TensorMap
-from tilewright.solve.fields import Chosen, Constraint, Cost, Engine, choose
+from tilewright.solve.constraints.fields import Chosen, Constraint, Cost, Engine, choose
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -45,7 +45,7 @@ from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.assemble import assemble
 from tilewright.runtime.bundle import Bundle
-from tilewright.solve.register_block import bound, fast_order, pressure
+from tilewright.solve.scheduling.register_block import bound, fast_order, pressure
 from tilewright.synth.cost.product_kernel import is_summed
 from tilewright.synth.decide import decide
 from tilewright.synth.schedule.expression_order import block_of, loads_first
@@ -192,7 +192,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _orders(seconds: float) -> list[dict[str, object]]:
-    from tilewright.solve.register_order import least_pressure
+    from tilewright.solve.scheduling.register_order import least_pressure
 
     print(
         f"{'program':20s} {'order':12s} {'live':>4s} {'bound':>5s} {'ptxas':>5s} {'model':>5s} {'spilled at 32':>13s}"

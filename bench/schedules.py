@@ -24,7 +24,7 @@ from tilewright.base.verdict import Proven
 from tilewright.contract.schedule.schedule_check import check_schedule
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph
-from tilewright.solve.modulo import DEFAULT_SECONDS
+from tilewright.solve.scheduling.modulo import DEFAULT_SECONDS
 from tilewright.synth.schedule.loop_tasks import task_graph
 from tilewright.synth.schedule.schedules import live, lower_bounds, schedule_graph
 from tilewright.targets import target

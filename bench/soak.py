@@ -31,7 +31,7 @@ from bench.prepared import Refused, load_prepared, prepare
 from bench.record import write
 from tilewright.base.element import Element
 from tilewright.cli.arrays import random_inputs
-from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
+from tilewright.cli.commands.run_command import ERROR_LIMITS, relative_errors
 from tilewright.driver.run.random_integers import random_integers
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.runtime.call import Program

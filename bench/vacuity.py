@@ -126,7 +126,7 @@ def _deleted(subject: Subject, name: str, deletion: Deletion) -> Deleted:
     verdict = report.verdict if report is not None else "error"
     why = ""
     if report is not None and verdict == "unknown":
-        why = report.reasons[0]
+        why = report.findings.reasons[0]
     if verdict == "proven":
         why = argument(subject, deletion.text)
     return Deleted(name, subject.kernel, deletion.kind, deletion.lines, verdict, why)

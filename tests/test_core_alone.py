@@ -149,8 +149,8 @@ def test_every_module_is_imported_and_none_needs_a_posix_module(packages: Path) 
         "tilewright.integrations.torch_layers: torch",
         "tilewright.integrations.torch_operators: torch",
         "tilewright.integrations.torch_registration: torch",
-        "tilewright.solve.modulo",
-        "tilewright.solve.register_order",
+        "tilewright.solve.scheduling.modulo",
+        "tilewright.solve.scheduling.register_order",
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 import tilewright
 from tests.core_environment import ROOT, project
 from tests.docs.pages import PAGES, text_of
-from tilewright.report.sarif import check_to_sarif
+from tilewright.report.findings.sarif import check_to_sarif
 
 VERSION = project()["version"]
 HOME = project()["urls"]["Homepage"]

@@ -262,7 +262,7 @@ def test_an_error_is_shown_with_its_place_line_and_remedy() -> None:
 
 
 def test_an_interrupted_command_exits_130(monkeypatch: pytest.MonkeyPatch, tilewright: Tilewright) -> None:
-    import tilewright.cli.doctor_command as doctor
+    import tilewright.cli.commands.doctor_command as doctor
 
     def interrupt(arguments: object) -> int:
         raise KeyboardInterrupt
@@ -283,7 +283,7 @@ def test_a_mistake_of_ours_is_no_verdict(
     raised: Exception, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Python would end with 1, which says that something was refuted."""
-    import tilewright.cli.doctor_command as doctor
+    import tilewright.cli.commands.doctor_command as doctor
 
     def fail(arguments: object) -> int:
         raise raised

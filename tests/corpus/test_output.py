@@ -15,9 +15,9 @@ from tilewright.base.check_report import FileReport
 from tilewright.driver.check.check import check_file
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import read_launch_file
-from tilewright.report.check_text import render_check
-from tilewright.report.finding_groups import grouped_findings
-from tilewright.report.finding_lines import View
+from tilewright.report.findings.check_text import render_check
+from tilewright.report.findings.finding_groups import grouped_findings
+from tilewright.report.findings.finding_lines import View
 
 CORPUS = Path(__file__).parent.parent / "data" / "ptx" / "corpus"
 FILES_MOST, LINES_MOST = 15, 60

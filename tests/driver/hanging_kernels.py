@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.contract.rules.interpretations import tolerant
-from tilewright.driver.explore.exploration import DEFAULT_EFFORT, Effort
 from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
+from tilewright.driver.explore.search.exploration import DEFAULT_EFFORT, Effort
 from tilewright.frontends.ptx.reader import read
 
 

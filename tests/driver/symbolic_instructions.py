@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tests.solve.evaluated_terms import value_of
 
-from tilewright.driver.explore.path_search import Dimension
+from tilewright.driver.explore.search.path_search import Dimension
 from tilewright.driver.explore.terms.symbolic_terms import NoTerm, Terms
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read

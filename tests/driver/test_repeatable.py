@@ -24,7 +24,7 @@ from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.launch.launch_file import launch_from_json
-from tilewright.report.check_json import check_to_json
+from tilewright.report.findings.check_json import check_to_json
 
 SOURCES = Path(tilewright.__file__).parent
 BUGS = Path(__file__).parents[2] / "docs" / "bugs"
@@ -32,15 +32,15 @@ GRID = json.loads(json.dumps({**launch_document(), "grid": [60, 1, 1]}).replace(
 """A grid of which only some clusters are run, without a step in any."""
 
 CLOCKS = {
-    "driver/check/budget.py": "the alarm that ends a check",
-    "driver/check/time_for_file.py": "the limits in seconds, whose reasons name them",
+    "driver/check/limits/budget.py": "the alarm that ends a check",
+    "driver/check/limits/time_for_file.py": "the limits in seconds, whose reasons name them",
     "driver/check/check_each.py": "the seconds that a report shows",
     "driver/repair/rechecks.py": "the limit in seconds of the search, which a note names",
     "driver/reduce/reduce.py": "the limit in seconds of the search, which the result names",
     "driver/compile/compile.py": "the seconds that a compilation shows",
     "driver/views/demo.py": "the seconds that the demonstration shows",
 }
-"""Who may look at a clock, and what for. Everything else counts work (`driver.check.work`)."""
+"""Who may look at a clock, and what for. Everything else counts work (`driver.check.limits.work`)."""
 WITHOUT_CLOCKS = ("base", "contract", "driver", "frontends", "ir", "legal", "machine", "solve", "targets")
 
 

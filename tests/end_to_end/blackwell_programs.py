@@ -7,7 +7,7 @@ from dataclasses import replace
 import tilewright.frontends.tile.language as tw
 from tilewright.base.verdict import Refuted, Verdict
 from tilewright.cli.arrays import random_inputs
-from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
+from tilewright.cli.commands.run_command import ERROR_LIMITS, relative_errors
 from tilewright.driver.compile.compile import Compilation
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.run.run import run_on_machine

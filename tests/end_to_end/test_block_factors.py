@@ -49,7 +49,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.cli.arrays import random_inputs
-from tilewright.cli.run_command import relative_errors
+from tilewright.cli.commands.run_command import relative_errors
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.reproof.drawn_numbers import misnumbered_results
 from tilewright.driver.reproof.program_sums import program_sums

@@ -9,7 +9,7 @@ from tests.end_to_end.drawn_programs import drawn_program
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.cli.arrays import random_inputs
-from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
+from tilewright.cli.commands.run_command import ERROR_LIMITS, relative_errors
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.run.run import run_on_machine
 from tilewright.frontends.tile.kernel import Kernel

@@ -14,7 +14,7 @@ from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
 from tilewright.lower.cascade import kernel
 from tilewright.lower.distribution import tile_range
-from tilewright.synth.cascade import walk_range
+from tilewright.synth.cascade.walk import walk_range
 from tilewright.synth.tile.wanted import Wanted
 
 

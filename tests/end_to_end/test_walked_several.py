@@ -16,7 +16,7 @@ import tilewright as tw
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.cli.arrays import random_inputs
-from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
+from tilewright.cli.commands.run_command import ERROR_LIMITS, relative_errors
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.compile import Compilation, compile_kernel, elements_of
 from tilewright.driver.compile.kernels import gated_kernel

@@ -6,7 +6,7 @@ from typing import Any
 
 import tilewright.frontends.tile.language as tw
 from tilewright.cli.arrays import random_inputs
-from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
+from tilewright.cli.commands.run_command import ERROR_LIMITS, relative_errors
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.run.run import run_on_machine
 from tilewright.frontends.tile.kernel import Kernel

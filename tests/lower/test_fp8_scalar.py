@@ -7,7 +7,7 @@ from tests.lower.ptx.computed_scalars import computed
 
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import DTYPES, converted
-from tilewright.lower.ptx.scalar import emit_round
+from tilewright.lower.ptx.numbers.scalar import emit_round
 
 ELEMENTS = [Element.F8E4M3, Element.F8E5M2]
 

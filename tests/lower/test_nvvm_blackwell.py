@@ -26,7 +26,7 @@ from tests.lower.upstream_tools import compiled_by_upstream, needs_llc, needs_ml
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.check import check_text
-from tilewright.driver.check.check_mlir import mlir_kernels
+from tilewright.driver.check.mlir.check_mlir import mlir_kernels
 from tilewright.ir.ac.tensor_memory import TensorFillOp
 from tilewright.synth.tile.wanted import Wanted
 

@@ -10,17 +10,17 @@ from tilewright.base.check_report import FileReport, KernelReport, Suppressed
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.base.timeline import Arrow, Mark, Timeline
-from tilewright.report.check_json import check_to_json
-from tilewright.report.check_page import check_page
-from tilewright.report.check_text import render_check
-from tilewright.report.finding_lines import View
-from tilewright.report.findings_json import finding_to_json
-from tilewright.report.github import workflow_commands
+from tilewright.report.figures.timeline_figure import draw_timeline
+from tilewright.report.figures.trace import check_to_trace, timelines_to_trace
+from tilewright.report.findings.check_json import check_to_json
+from tilewright.report.findings.check_page import check_page
+from tilewright.report.findings.check_text import render_check
+from tilewright.report.findings.finding_lines import View
+from tilewright.report.findings.findings_json import finding_to_json
+from tilewright.report.findings.github import workflow_commands
+from tilewright.report.findings.rule_links import RULE_PAGES, rule_address
+from tilewright.report.findings.sarif import check_to_sarif
 from tilewright.report.html import render_page
-from tilewright.report.rule_links import RULE_PAGES, rule_address
-from tilewright.report.sarif import check_to_sarif
-from tilewright.report.timeline_figure import draw_timeline
-from tilewright.report.trace import check_to_trace, timelines_to_trace
 
 EVIL = "</script><b>\x1b[31m\u202e%0A::error::"
 TEXT = "one\ntwo " + EVIL + "\nthree\n"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
-from tilewright.report.figure import Bar, Lane, LaneChart, MemoryMap, Region
+from tilewright.report.figures.figure import Bar, Lane, LaneChart, MemoryMap, Region
+from tilewright.report.findings.rule_links import rule_address
 from tilewright.report.html import render_page
 from tilewright.report.page import (
     Badge,
@@ -31,7 +32,6 @@ from tilewright.report.page import (
     Words,
     excerpt_around,
 )
-from tilewright.report.rule_links import rule_address
 
 VOID = {"meta", "link", "br", "hr", "img", "line"}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
-from tilewright.report.check_json import check_to_json
-from tilewright.report.check_page import check_page
-from tilewright.report.check_text import render_check
-from tilewright.report.github import workflow_commands
+from tilewright.report.findings.check_json import check_to_json
+from tilewright.report.findings.check_page import check_page
+from tilewright.report.findings.check_text import render_check
+from tilewright.report.findings.github import workflow_commands
 from tilewright.report.html import render_page
 from tilewright.report.operand_lists import cut_operands
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
-from tilewright.report.check_page import check_page
-from tilewright.report.findings_json import finding_to_json
-from tilewright.report.github import workflow_commands
+from tilewright.report.findings.check_page import check_page
+from tilewright.report.findings.findings_json import finding_to_json
+from tilewright.report.findings.github import workflow_commands
+from tilewright.report.findings.sarif import check_to_sarif
 from tilewright.report.html import render_page
-from tilewright.report.sarif import check_to_sarif
 from tilewright.report.text import render_finding, repair_words
 
 REPAIR = Repair("add a fence", ((Span("k.ptx", 1, text="one"), "one\nfence.proxy.async;"),), rechecked=True)

@@ -17,7 +17,7 @@ from tilewright.layout.swizzle import Swizzle
 from tilewright.layout.view.strided_view import StridedView
 from tilewright.solve import bit_vectors, integer_set
 from tilewright.solve.bounded import Effort, Undetermined
-from tilewright.solve.fields import Chosen, Constraint, Cost, Infeasible, choose
+from tilewright.solve.constraints.fields import Chosen, Constraint, Cost, Infeasible, choose
 from tilewright.solve.installed import Solver, solver
 from tilewright.solve.layout_relation import equal
 

@@ -1,1 +1,1 @@
-"""The command line: arguments in, verbs of `driver` called, results printed. One module per command."""
+"""The command line: arguments in, verbs of `driver` called, results printed. One module per command, in `commands`."""

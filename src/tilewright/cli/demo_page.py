@@ -14,7 +14,7 @@ from tilewright.driver.views.demo import Broken, Demo, Judged
 from tilewright.driver.views.history import History, Interval
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import MemoryType
-from tilewright.report.figure import Bar, Lane, LaneChart, MemoryMap, Region
+from tilewright.report.figures.figure import Bar, Lane, LaneChart, MemoryMap, Region
 from tilewright.report.page import (
     Badge,
     Block,

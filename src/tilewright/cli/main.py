@@ -83,7 +83,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items() if only is None else [(only, COMMANDS[only])]:
-        module = import_module(f"tilewright.cli.{name}_command")
+        module = import_module(f"tilewright.cli.commands.{name}_command")
         command = commands.add_parser(
             name,
             help=summary,
@@ -114,7 +114,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         # An exit code of 1 is a verdict, and what Python ends with after a mistake of ours would be 1.
         with defects_as_errors(f"`tilewright {parsed.command}`"):
-            code = int(import_module(f"tilewright.cli.{parsed.command}_command").run(parsed))
+            code = int(import_module(f"tilewright.cli.commands.{parsed.command}_command").run(parsed))
         sys.stdout.flush()
         return code
     except TilewrightError as error:
@@ -148,7 +148,7 @@ def error_text(error: TilewrightError) -> str:
 
 def error_to_json(error: TilewrightError) -> dict[str, object]:
     """The same message as a JSON object."""
-    from tilewright.report.findings_json import findings_to_json
+    from tilewright.report.findings.findings_json import findings_to_json
 
     return {
         "error": error.message,

@@ -16,7 +16,7 @@ from tilewright.cli.terminal.finding_flags import allowed, listed, view_of
 if TYPE_CHECKING:
     from tilewright.base.check_report import Suppressed
     from tilewright.driver.run.run_ptx import PtxRun
-    from tilewright.report.finding_lines import View
+    from tilewright.report.findings.finding_lines import View
 
 
 def run_ptx(arguments: argparse.Namespace) -> int:
@@ -27,7 +27,7 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     from tilewright.cli.terminal.files import require_writable, write_files
     from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.check.finding_filter import finding_filter
-    from tilewright.driver.check.text_file import read_given
+    from tilewright.driver.check.sources.text_file import read_given
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.rules.isa import interpretations_of, with_contested
     from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu, run_on_machine
@@ -84,7 +84,7 @@ def run_ptx(arguments: argparse.Namespace) -> int:
 def _print_json(
     done: PtxRun, suppressed: tuple[Suppressed, ...], where: str, seconds: float, written: list[str]
 ) -> None:
-    from tilewright.report.findings_json import finding_to_json, findings_to_json
+    from tilewright.report.findings.findings_json import finding_to_json, findings_to_json
 
     document = {
         "name": done.entry,
@@ -101,7 +101,7 @@ def _print_json(
 def _say(done: PtxRun, suppressed: tuple[Suppressed, ...], summary: str, written: list[str], view: View) -> None:
     """How the run ended, then what was found, as in a check's report. Quiet, a clean run says nothing."""
     from tilewright.cli.terminal.printing import STYLES, say
-    from tilewright.report.finding_lines import finding_lines, statistics_lines
+    from tilewright.report.findings.finding_lines import finding_lines, statistics_lines
 
     if view.quiet and done.finished and not done.errors:
         return

@@ -1,7 +1,7 @@
 """What stands on the page of `tilewright schedule`? The chart, the tasks, what bounds the interval, registers and
 slots.
 
-Checked by: tests/cli/test_schedule_command.py.
+Checked by: tests/cli/commands/test_schedule_command.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tilewright import __version__
 from tilewright.base.verdict import Proven
 from tilewright.ir.schedule import Schedule, registers_of_roles, summary_line
 from tilewright.ir.task_graph import TaskGraph, graph_text
-from tilewright.report.figure import LaneChart
+from tilewright.report.figures.figure import LaneChart
 from tilewright.report.html import render_page
 from tilewright.report.page import Badge, Facts, Folded, Items, Page, Section, Table
 

@@ -60,8 +60,8 @@ def load_ipython_extension(shell: Any) -> None:
 def svg_of(value: Drawable) -> str | None:
     """The drawing as SVG; None, so that the text is shown, where there is none."""
     from tilewright.driver.views.layout_picture import Window, corner, picture
-    from tilewright.report.layout_figure import draw_grid
-    from tilewright.report.layout_grid import window
+    from tilewright.report.figures.layout_figure import draw_grid
+    from tilewright.report.figures.layout_grid import window
 
     try:
         grid = picture(value, corner(Window(), _ROWS))

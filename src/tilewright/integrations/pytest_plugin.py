@@ -78,7 +78,7 @@ def assert_proven(
     from tilewright.driver.check.check import check_file, check_text
     from tilewright.driver.check.options import CheckOptions
     from tilewright.driver.check.public import is_text, launch_of, ptx_of
-    from tilewright.report.check_text import render_check
+    from tilewright.report.findings.check_text import render_check
 
     options = CheckOptions(isa, entry, budget_seconds, allow=allow or {}, ignore=tuple(ignore))
     known = launch_of(launch)

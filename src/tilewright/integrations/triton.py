@@ -41,13 +41,13 @@ from tilewright.base.plan import (
     TensorMapParam,
 )
 from tilewright.driver.check.check import beside_ttgir, check_text
+from tilewright.driver.check.mlir.ttgir_beside import Ttgir
 from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
-from tilewright.driver.check.origin import at_origin
-from tilewright.driver.check.ttgir_beside import Ttgir
+from tilewright.driver.check.sources.origin import at_origin
 from tilewright.driver.launch.given_launch import BufferSize, LaunchFile
 from tilewright.driver.launch.parameter_names import names_in_ttgir
 from tilewright.integrations.triton_compile import compiled_kernel, imported_triton, is_gluon, parameter_names
-from tilewright.report.check_text import render_check
+from tilewright.report.findings.check_text import render_check
 
 _ELEMENTS: dict[str, Element] = {
     "fp16": Element.F16, "bf16": Element.BF16, "fp32": Element.F32, "fp64": Element.F64,

@@ -4,7 +4,7 @@ either operand, for each block of the walked axis?
 A product has such factors where two loads scale it, and nothing else: one over the axes of its left operand, with
 blocks of the contracted axis in that axis's place, one over those of the right one, both of an element that holds
 nothing but factors, and of blocks of one size. Whether a target's tensor core takes them is `targets`' to say
-(`synth.cascade.tensor_factors`).
+(`synth.cascade.sums.tensor_factors`).
 
 Not handled, and None: one operand alone that is scaled (`synth.cut.factors_before` gives the other one factors of 1);
 factors that anything is computed of; displaced ones. Checked by: tests/ir/test_block_factors.py.

@@ -3,8 +3,8 @@
 A product that is scaled in its loop is multiplied, in the loop's walk, with expressions over the numbers of the block
 that its tile lies in (`tile.walked_block`), one after the other; what comes of the last is the term that is added.
 
-Not handled, and no scales: factors that anything else goes into. Checked by: tests/synth/cascade/test_scaled_sums.py
-and tests/synth/streaming/test_loop_products.py.
+Not handled, and no scales: factors that anything else goes into. Checked by:
+tests/synth/cascade/sums/test_scaled_sums.py and tests/synth/streaming/test_loop_products.py.
 """
 
 from __future__ import annotations

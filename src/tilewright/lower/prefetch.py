@@ -1,6 +1,6 @@
 """What a kernel asks for before the one before it has ended: slices of an operand of its first tile, into the L2 cache.
 
-How that is text says `lower.ptx.prefetch`. Checked by: tests/lower/ptx/test_prefetch.py,
+How that is text says `lower.ptx.copies.prefetch`. Checked by: tests/lower/ptx/copies/test_prefetch.py,
 tests/end_to_end/test_walked_products.py.
 """
 

@@ -15,11 +15,13 @@ from importlib import resources
 
 from tilewright.base.diagnostic import Diagnostic, Repair, SourcePlace
 from tilewright.base.span import Span
-from tilewright.report.figure import LaneChart, MemoryMap, draw
-from tilewright.report.layout_figure import draw_grid
-from tilewright.report.layout_grid import LayoutGrid
+from tilewright.report.figures.figure import LaneChart, MemoryMap, draw
+from tilewright.report.figures.layout_figure import draw_grid
+from tilewright.report.figures.layout_grid import LayoutGrid
+from tilewright.report.figures.timeline_figure import draw_timeline
+from tilewright.report.findings.origin_text import call_words, in_source_words, origins
+from tilewright.report.findings.rule_links import rule_address
 from tilewright.report.operand_lists import cut_operands
-from tilewright.report.origin_text import call_words, in_source_words, origins
 from tilewright.report.page import (
     Badge,
     Block,
@@ -41,9 +43,7 @@ from tilewright.report.page import (
     TimelineChart,
     Words,
 )
-from tilewright.report.rule_links import rule_address
 from tilewright.report.text import repair_words
-from tilewright.report.timeline_figure import draw_timeline
 
 
 def render_page(page: Page) -> str:

@@ -11,8 +11,8 @@ from typing import Literal
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.timeline import Timeline
-from tilewright.report.figure import Figure
-from tilewright.report.layout_grid import LayoutGrid
+from tilewright.report.figures.figure import Figure
+from tilewright.report.figures.layout_grid import LayoutGrid
 
 Tone = Literal["good", "bad", "doubt", "plain"]
 Mark = Literal["", "primary", "conflict", "removed", "added"]

@@ -1,6 +1,6 @@
 """How is it shown for which targets programs compile? As a table, in full, and as JSON.
 
-Checked by: tests/cli/test_portability_command.py.
+Checked by: tests/cli/commands/test_portability_command.py.
 """
 
 from __future__ import annotations

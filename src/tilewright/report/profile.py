@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from tilewright.report.figure import Bar, Lane, LaneChart
+from tilewright.report.figures.figure import Bar, Lane, LaneChart
 from tilewright.report.page import Badge, Block, Items, Page, Section, Table
 
 _SHOWN_STALLS = 8

@@ -3,7 +3,7 @@
 `roofline_figure` draws the page's plot. Of the text's, both axes are logarithmic: operations for each byte of device
 memory, and operations a second. The roof is the rate of memory up to the ridge and that of the units beyond; a cross
 stands for the program where the model predicts its time.
-Checked by: tests/cli/test_roofline_command.py.
+Checked by: tests/cli/commands/test_roofline_command.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilewright.report.figures.roofline_figure import Roof, RooflinePlot, draw_roofline
 from tilewright.report.page import Badge, Items, Page, RooflineChart, Section, Table
-from tilewright.report.roofline_figure import Roof, RooflinePlot, draw_roofline
 
 _COLUMNS, _ROWS = 64, 14
 _DECADES_BELOW = 3.0

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
+from tilewright.report.findings.origin_text import in_source_words, origin_lines
 from tilewright.report.operand_lists import cut_operands
-from tilewright.report.origin_text import in_source_words, origin_lines
 
 _LINE_COLUMNS = 110
 """Columns of a source line that are shown; a longer one is cut around its place."""

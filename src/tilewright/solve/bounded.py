@@ -2,7 +2,7 @@
 
 Limits count steps of the engines (z3's own `rlimit` among them), never seconds: an answer does not hang on the load of
 the machine. A question that meets its limit is undetermined; that is never read as a yes or a no. z3 honours its limit
-to within a few percent (tests/solve/test_fields.py), so no child process is used.
+to within a few percent (tests/solve/constraints/test_fields.py), so no child process is used.
 """
 
 from __future__ import annotations

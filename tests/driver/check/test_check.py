@@ -19,10 +19,10 @@ from tilewright.driver.check.check import check_paths, check_text
 from tilewright.driver.check.check_each import decide
 from tilewright.driver.check.judge_kernel import Judgement
 from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
-from tilewright.driver.check.text_file import decode_text
+from tilewright.driver.check.sources.text_file import decode_text
 from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.frontends.ptx.ast import Kernel, Module
-from tilewright.report.check_json import check_to_json
+from tilewright.report.findings.check_json import check_to_json
 
 LAUNCH = launch_from_json(launch_document(), "launch.json")
 ERROR = Diagnostic("TX101", "name", "message")

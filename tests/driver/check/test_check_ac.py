@@ -14,7 +14,7 @@ from tilewright.base.check_report import KernelReport
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import CheckOptions
-from tilewright.driver.check.text_file import is_ac
+from tilewright.driver.check.sources.text_file import is_ac
 from tilewright.driver.compile.lower_text import lower_text
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.ir.ac.text import ac_text

@@ -9,11 +9,11 @@ import pytest
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.check_each import Share, Task, check_each
 from tilewright.driver.check.judge_kernel import Judgement
-from tilewright.driver.check.time_for_file import TimeForFile
-from tilewright.driver.check.work import add_steps, steps_left
+from tilewright.driver.check.limits.budget import BudgetSpent, bounded
+from tilewright.driver.check.limits.time_for_file import TimeForFile
+from tilewright.driver.check.limits.work import add_steps, steps_left
 
 ERROR = Diagnostic("TX101", "name", "message", Span("k.ptx", 3))
 

@@ -7,7 +7,7 @@ from tests.driver.checked_kernels import pipe_text
 from tests.driver.hanging_kernels import hanging, judged
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.driver.explore.exploration import Effort
+from tilewright.driver.explore.search.exploration import Effort
 
 FOUND = {
     "one value": "setp.eq.u32 %p1, %r1, 37;",

@@ -9,7 +9,7 @@ import pytest
 from tilewright.driver.check.check import check_file, check_text
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.explore.explored_ranges import explored_ranges, number_words
-from tilewright.driver.explore.path_search import Dimension
+from tilewright.driver.explore.search.path_search import Dimension
 from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.machine.symbolic.expression import Input
 

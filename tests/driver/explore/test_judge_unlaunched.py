@@ -14,8 +14,8 @@ from tilewright.driver.launch.launch_shapes import Shape
 from tilewright.driver.launch.unknown_launch import launch_of, unknown_launch
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.model import model_of
-from tilewright.machine.protocol.slice import protocol_slice
-from tilewright.machine.protocol.steering import steering
+from tilewright.machine.protocol.slicing.slice import protocol_slice
+from tilewright.machine.protocol.slicing.steering import steering
 
 
 def test_the_number_of_steps_steers_and_the_stride_does_not() -> None:

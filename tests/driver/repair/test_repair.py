@@ -9,8 +9,8 @@ import pytest
 from tests.driver.repair.repaired_kernels import CORRECT, RING, checked, repair_of, work
 
 from tilewright.base.check_report import FileReport, KernelReport
-from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.check import check_text
+from tilewright.driver.check.limits.budget import BudgetSpent, bounded
 from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.repair.candidates import candidates

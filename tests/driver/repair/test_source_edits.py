@@ -10,7 +10,7 @@ import pytest
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
-from tilewright.driver.check.source_text import SourceFiles
+from tilewright.driver.check.sources.source_text import SourceFiles
 from tilewright.driver.repair.source_edits import with_source_edits
 from tilewright.driver.repair.source_terms import Language, language_of, source_term
 from tilewright.frontends.ptx.reader import read

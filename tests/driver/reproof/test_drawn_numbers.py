@@ -11,7 +11,7 @@ from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.reproof.drawn_numbers import misnumbered_results
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.lower.ptx import tensor_memory
+from tilewright.lower.ptx.products import tensor_memory
 from tilewright.targets import Target
 
 DIMS = {"M": 130, "N": 72, "K": 384}
@@ -44,7 +44,7 @@ def test_a_lowering_that_names_other_factors_is_refuted() -> None:
         return right(facts, op)[::-1]
 
     with (
-        patch("tilewright.lower.ptx.tensor_slots.scaled_instructions", reversed_steps),
+        patch("tilewright.lower.ptx.products.tensor_slots.scaled_instructions", reversed_steps),
         pytest.raises(TilewrightError, match="stores in y is not what the program defines"),
     ):
         compile_kernel(scaled, target="sm_100a", dims=DIMS, dtype=narrow(scaled))

@@ -16,7 +16,7 @@ from tilewright.layout.linear.maps import linear_layout
 from tilewright.layout.pieces.piecewise import blocked
 from tilewright.legal.bank.banks import wavefronts
 from tilewright.legal.descriptor.instruction_layout import instruction_layout
-from tilewright.report.layout_grid import LayoutGrid
+from tilewright.report.figures.layout_grid import LayoutGrid
 from tilewright.targets import target
 
 

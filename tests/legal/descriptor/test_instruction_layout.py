@@ -24,7 +24,7 @@ from tilewright.legal.descriptor.instruction_layout import (
 from tilewright.legal.descriptor.shared_operand import OperandDescriptor, layout_of
 from tilewright.legal.tensor_map.swizzle_code import swizzles
 from tilewright.machine.copy import swizzle
-from tilewright.machine.instruction import tcgen05_move
+from tilewright.machine.instruction.tensor_core import tcgen05_move
 from tilewright.machine.tensor_core import fragment, mma_fragment
 from tilewright.machine.tensor_core.tensor_product import data_path
 from tilewright.targets import target

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tilewright.legal.plan.field_constraints import field_values, rule_constraints, small, with_values
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.legal.tensor_map.tiled_rules import tiled_rules
-from tilewright.solve.fields import Chosen, Constraint, Cost, Infeasible, choose
+from tilewright.solve.constraints.fields import Chosen, Constraint, Cost, Infeasible, choose
 from tilewright.targets import target
 
 

@@ -18,7 +18,7 @@ from tilewright.ir.schedule import Method
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program as lower_decided
-from tilewright.solve.register_block import pressure
+from tilewright.solve.scheduling.register_block import pressure
 from tilewright.synth.decide import decide
 from tilewright.synth.schedule.expression_order import block_of, loads_first
 from tilewright.synth.tile.wanted import Wanted

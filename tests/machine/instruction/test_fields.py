@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.machine.core.decoder import type_name
-from tilewright.machine.instruction.bits import bit_field
+from tilewright.machine.instruction.arithmetic.bits import bit_field
 
 
 def _expected(bits: int, at: int, size: int, width: int, signed: bool) -> int:

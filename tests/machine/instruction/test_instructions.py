@@ -25,8 +25,8 @@ from tilewright.machine.core.model import model_of
 from tilewright.machine.core.program import decode
 from tilewright.machine.core.shared_layout import Frame
 from tilewright.machine.instruction import handler_of
-from tilewright.machine.instruction.convert import bf16_from_f32
-from tilewright.machine.instruction.floating import fused_f32
+from tilewright.machine.instruction.arithmetic.convert import bf16_from_f32
+from tilewright.machine.instruction.arithmetic.floating import fused_f32
 from tilewright.machine.numbers import arithmetic
 from tilewright.targets.ptx import ptx_table
 
@@ -417,8 +417,8 @@ def test_every_module_has_the_handlers_of_the_rows_that_are_looked_up_in_it() ->
     """A module is loaded for the rows that it is said to have; one that has others would never be asked for them."""
     rows = ptx_table().rows
     seen: set[str] = set()
-    for found in pkgutil.iter_modules(instructions.__path__):
-        module = importlib.import_module(f"{instructions.__name__}.{found.name}")
+    for found in pkgutil.walk_packages(instructions.__path__, f"{instructions.__name__}."):
+        module = importlib.import_module(found.name)
         for row, handler in getattr(module, "HANDLERS", {}).items():
             assert handler_of(row) is handler, (found.name, row)
             seen.add(row)

@@ -8,7 +8,7 @@ from tilewright.frontends.ptx.ast import Instruction, Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.memory import GlobalMemory
 from tilewright.machine.protocol.constant_words import LoadAddress, constants_kept, load_address, reads_open_constants
-from tilewright.machine.protocol.slice import protocol_slice
+from tilewright.machine.protocol.slicing.slice import protocol_slice
 
 _TEXT = """.version 8.6
 .target sm_90a

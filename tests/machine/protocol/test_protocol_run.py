@@ -29,7 +29,7 @@ from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.memory import VirtualBuffer
 from tilewright.machine.core.run import run_launch
 from tilewright.machine.protocol.protocol_run import ProtocolReport, run_protocol
-from tilewright.machine.protocol.slice import protocol_slice
+from tilewright.machine.protocol.slicing.slice import protocol_slice
 
 Buffers = dict[str, NDArray[np.uint8]]
 

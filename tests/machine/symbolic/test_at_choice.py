@@ -7,7 +7,7 @@ from tests.coverage_attacks.hanging import hanging
 
 from tilewright.frontends.ptx.ast import Immediate
 from tilewright.frontends.ptx.reader import read
-from tilewright.machine.protocol.slice import protocol_slice
+from tilewright.machine.protocol.slicing.slice import protocol_slice
 from tilewright.machine.symbolic.at_choice import at_choice
 from tilewright.machine.symbolic.reached import reached_by_inputs
 

@@ -26,7 +26,7 @@ from tilewright.machine.core.event import (
 )
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.run import run_launch
-from tilewright.machine.instruction.tcgen05_move import fragment
+from tilewright.machine.instruction.tensor_core.tcgen05_move import fragment
 from tilewright.machine.tensor_core.tensor_memory import COLUMNS, LANES
 from tilewright.targets import target
 

@@ -12,7 +12,7 @@ from tilewright.driver.compile.kernels_attention import key_gradients_kernel, qu
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.ir.tile.facts import the_program
-from tilewright.synth.cascade.walk_time import walked_lengths
+from tilewright.synth.cascade.walk.walk_time import walked_lengths
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 

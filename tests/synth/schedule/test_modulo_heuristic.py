@@ -8,8 +8,15 @@ import pytest
 from tests.synth.graphs import attention_body, gated_body, gemm_body, random_graph
 
 from tilewright.base.error import TilewrightError
-from tilewright.solve.marked_graph import Arc
-from tilewright.solve.modulo_problem import ModuloProblem, ModuloSolution, Operation, Precedence, arcs_of, bounds
+from tilewright.solve.scheduling.marked_graph import Arc
+from tilewright.solve.scheduling.modulo_problem import (
+    ModuloProblem,
+    ModuloSolution,
+    Operation,
+    Precedence,
+    arcs_of,
+    bounds,
+)
 from tilewright.synth.schedule.loop_tasks import task_graph
 from tilewright.synth.schedule.modulo_heuristic import fits_registers, heuristic
 from tilewright.synth.schedule.schedules import live, problem_of

@@ -138,7 +138,7 @@ def test_without_the_solver_the_heuristic_works_and_the_optimum_says_what_is_mis
     monkeypatch.setitem(sys.modules, "ortools", None)
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
-    monkeypatch.delitem(sys.modules, "tilewright.solve.modulo", raising=False)
+    monkeypatch.delitem(sys.modules, "tilewright.solve.scheduling.modulo", raising=False)
     graph = task_graph(gemm_body(), TARGET)
     assert schedule_graph(graph).interval_cycles == 1024
     with pytest.raises(MissingExtra, match="not installed") as caught:

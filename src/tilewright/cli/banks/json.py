@@ -1,7 +1,7 @@
 """What does `tilewright banks` say as JSON? Stable within `version`.
 
 A tile gives `accesses` with what they cost as it stands and, with `--synthesize`, `best` and `families`; kernels give
-`lines`, in the text's order. Checked by: tests/cli/test_banks_command.py.
+`lines`, in the text's order. Checked by: tests/cli/commands/test_banks_command.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 An access is written `KIND[:ORDER[:WEIGHT]]`. The order says how consecutive lanes walk over the tile's vectors:
 `layout` in the layout's own order, `rows` along the leaf of stride 1 first, `columns` along it last; `lanes` says that
 the layout is no tile, but takes the number of a lane, over all accesses in turn, to its element. Checked by:
-tests/cli/test_banks_command.py.
+tests/cli/commands/test_banks_command.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What does `tilewright banks` say in words, of a tile and of a kernel?
 
-Lines have a tone, which the terminal shows as a colour. Checked by: tests/cli/test_banks_command.py.
+Lines have a tone, which the terminal shows as a colour. Checked by: tests/cli/commands/test_banks_command.py.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from tilewright.driver.check.options import DEFAULT_BUDGET_SECONDS, REPAIR_STEPS
 from tilewright.driver.check.settings import find_settings
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.rules.catalog import explain
-from tilewright.report.rule_links import rule_address
+from tilewright.report.findings.rule_links import rule_address
 from tilewright.targets.ptx import instruction_row
 
 PAUSE_SECONDS = 0.7

@@ -2,7 +2,7 @@
 
 `tilewright layout --mma A --operand C --exchange B:A` lists the plans that were weighed, the cheapest of each kind, as
 `synth.exchange.search` makes them and `lower` emits them. Cycles are estimates of its model. Checked by:
-tests/cli/test_layout_command.py.
+tests/cli/commands/test_layout_command.py.
 """
 
 from __future__ import annotations

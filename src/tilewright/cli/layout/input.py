@@ -1,7 +1,7 @@
 """What do the texts of `tilewright layout` and `tilewright banks` name: layouts, tilers, sizes, windows, operands?
 
 A tiler for each part stands in angle brackets, `<4:1,_,(2,4):(1,8)>`, `_` leaving a part as it is; without brackets it
-is one layout for the whole. Every error is one message. Checked by: tests/cli/test_layout_command.py.
+is one layout for the whole. Every error is one message. Checked by: tests/cli/commands/test_layout_command.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `input` is the layout, `steps` each operation with its answer, `result` the last layout there was, `picture` the cells
 where `--show` asks for them. An answer's `kind` says what it is. Stable within `version`. Checked by:
-tests/cli/test_layout_command.py.
+tests/cli/commands/test_layout_command.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.solve.layout_relation import Relation
 
 if TYPE_CHECKING:
     from tilewright.legal.descriptor.instruction_layout import InstructionLayout
-    from tilewright.report.layout_grid import LayoutGrid
+    from tilewright.report.figures.layout_grid import LayoutGrid
 
 VERSION = 1
 

@@ -1,7 +1,7 @@
 """What does `tilewright layout` say in words?
 
 The layout with its properties; each operation with its answer, and that of the last with its properties. Lines have a
-tone, which the terminal shows as a colour. Checked by: tests/cli/test_layout_command.py.
+tone, which the terminal shows as a colour. Checked by: tests/cli/commands/test_layout_command.py.
 """
 
 from __future__ import annotations

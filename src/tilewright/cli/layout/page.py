@@ -1,6 +1,6 @@
 """What stands on the pages of `tilewright layout` and `tilewright banks`? What the words say, and the pictures.
 
-Checked by: tests/cli/test_layout_command.py, tests/cli/test_banks_command.py.
+Checked by: tests/cli/commands/test_layout_command.py, tests/cli/commands/test_banks_command.py.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from tilewright import __version__
 from tilewright.cli.layout.lines import Line
+from tilewright.report.figures.layout_grid import LayoutGrid
 from tilewright.report.html import render_page
-from tilewright.report.layout_grid import LayoutGrid
 from tilewright.report.page import Excerpt, Page, Section, SourceLine
 
 

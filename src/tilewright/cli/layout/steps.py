@@ -2,7 +2,7 @@
 
 Operations follow each other from left to right, each on what the one before made. One that has no answer ends the
 chain: `NotExpressible` is a definite no, `NotDecided` says what would decide it. Checked by:
-tests/cli/test_layout_command.py.
+tests/cli/commands/test_layout_command.py.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.cli.tensormap.judge import Judged
 from tilewright.driver.rules.catalog import all_rules
-from tilewright.report.sarif import RuleDescription, sarif_log
+from tilewright.report.findings.sarif import RuleDescription, sarif_log
 
 if TYPE_CHECKING:
     from tilewright.legal.symbolic.symbolic import SymbolicLegality

@@ -15,7 +15,7 @@ from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
-    from tilewright.report.finding_lines import View
+    from tilewright.report.findings.finding_lines import View
 
 
 def add_finding_flags(parser: argparse.ArgumentParser, *, unknown: bool = False) -> None:
@@ -64,7 +64,7 @@ def listed(given: Iterable[str]) -> tuple[str, ...]:
 
 def view_of(arguments: argparse.Namespace) -> View:
     """What is shown. Raises TilewrightError where two options contradict each other."""
-    from tilewright.report.finding_lines import View
+    from tilewright.report.findings.finding_lines import View
 
     asked = [f"--{name}" for name in ("quiet", "statistics", "all") if getattr(arguments, name)]
     if len(asked) > 1 or (arguments.show_reviews and asked and asked != ["--all"]):

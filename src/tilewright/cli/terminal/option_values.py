@@ -1,6 +1,6 @@
 """What stands after an option that takes extents, seconds or a number of processes? Said once, for every command.
 
-Checked by: tests/cli/test_check_command.py, tests/cli/test_several.py.
+Checked by: tests/cli/commands/test_check_command.py, tests/cli/test_several.py.
 """
 
 from __future__ import annotations

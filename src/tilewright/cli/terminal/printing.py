@@ -12,7 +12,7 @@ from tilewright.report.text import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tilewright.report.layout_grid import LayoutGrid
+    from tilewright.report.figures.layout_grid import LayoutGrid
 
 STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
 
@@ -68,7 +68,7 @@ def say_grid(grid: LayoutGrid, rows: int = 64) -> None:
     """A picture of cells, as wide as the terminal, coloured where it has colours."""
     from rich.text import Text
 
-    from tilewright.report.layout_text import grid_lines
+    from tilewright.report.figures.layout_text import grid_lines
 
     target = console()
     for line in grid_lines(grid, target.width, rows):

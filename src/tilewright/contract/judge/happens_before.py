@@ -44,7 +44,7 @@ from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.machine.core import event as events
 from tilewright.machine.core.event import Event
 from tilewright.machine.core.fault import MachineHang
-from tilewright.machine.protocol.polls import Poll
+from tilewright.machine.protocol.loops.polls import Poll
 
 __all__ = ["ASSUMPTIONS", "HappensBefore", "Interpretations"]
 

@@ -45,7 +45,7 @@ from tilewright.contract.replay.unwritten import Contents, UnwrittenReads, takes
 from tilewright.contract.rules.interpretations import Interpretation, Interpretations
 from tilewright.contract.rules.replay_codes import RunFindings
 from tilewright.machine.core.event import Ranges, WarpActor
-from tilewright.machine.protocol.polls import Poll
+from tilewright.machine.protocol.loops.polls import Poll
 
 _WARP_THREADS = 32
 TENSOR_MAP_BYTES = 128

@@ -39,7 +39,7 @@ from tilewright.machine.core.model import model_of
 from tilewright.machine.core.run import STEP_LIMIT, RunReport, kernel_of, run_launch
 from tilewright.machine.core.shared_layout import shared_layout
 from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded
-from tilewright.machine.protocol.polls import Poll, polls_of
+from tilewright.machine.protocol.loops.polls import Poll, polls_of
 
 _LIMIT_CODE = "LV202"
 

@@ -1,7 +1,8 @@
 """What do the integer ops of MLIR's `arith` and `scf` compute? Handlers for `words.walk`.
 
 i1 values are 0 and 1. Widths are not tracked: sums and products are taken not to overflow, which a program's loop
-counters and indices do not. What is not listed yields an unknown. Checked by: tests/driver/check/test_check_mlir.py.
+counters and indices do not. What is not listed yields an unknown. Checked by:
+tests/driver/check/mlir/test_check_mlir.py.
 """
 
 from __future__ import annotations

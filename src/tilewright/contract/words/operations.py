@@ -1,6 +1,6 @@
 """What stands in an op of a structured program's text: the values it uses, its numbers, the parts of a loop's head.
 
-Checked by: tests/contract/words/test_structured_proof.py, tests/driver/check/test_check_mlir.py.
+Checked by: tests/contract/words/test_structured_proof.py, tests/driver/check/mlir/test_check_mlir.py.
 """
 
 from __future__ import annotations

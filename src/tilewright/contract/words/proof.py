@@ -14,7 +14,7 @@ Not decided, and unknown: what `words.walk` does not follow, more runs than the 
 decisions that may contradict each other, or where several trip counts are functions of the same unknown, such as those
 of warpgroups that take tiles in turn: combinations that cannot occur are run too. Checked by:
 tests/contract/words/test_structured_proof.py (longer runs than the proof looked at agree with it),
-tests/driver/check/test_check_mlir.py, test_check_nvgpu.py.
+tests/driver/check/mlir/test_check_mlir.py, test_check_nvgpu.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which ops of a structured program have to be evaluated? Those that have effects, and what those need.
 
 An op that no dialect knows, and that can't be taken for harmless, counts as one with effects: it becomes a doubt when
-it is come to. Checked by: tests/contract/words/test_structured_proof.py, tests/driver/check/test_check_mlir.py.
+it is come to. Checked by: tests/contract/words/test_structured_proof.py, tests/driver/check/mlir/test_check_mlir.py.
 """
 
 from __future__ import annotations

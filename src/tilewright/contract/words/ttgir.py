@@ -8,7 +8,7 @@ isAsync, `tc_gen5_mma` (always: only its barriers, or a later `tc_gen5_commit`, 
 `barrier_expect` arrives once. Each `async_tma_*` from shared memory is a bulk group of its own.
 
 Not followed (doubts): CTAs of a cluster that signal each other (num-ctas above 1), ops not listed here.
-Checked by: tests/driver/check/test_check_mlir.py.
+Checked by: tests/driver/check/mlir/test_check_mlir.py.
 """
 
 from __future__ import annotations

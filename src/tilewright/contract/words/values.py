@@ -1,7 +1,7 @@
 """What is a value of a structured program, as its agents are followed: a number, a piece of memory, a wgmma in flight.
 
 Pieces are taken of pieces, by offsets and extents in their own shapes; what is not understood raises NotFollowed, which
-becomes a doubt. Checked by: tests/contract/words/test_structured_proof.py, tests/driver/check/test_check_mlir.py.
+becomes a doubt. Checked by: tests/contract/words/test_structured_proof.py, tests/driver/check/mlir/test_check_mlir.py.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Only ops that matter are evaluated: those that a dialect says have effects, and 
 An op that the dialect does not know, and that it can't take for harmless, is a doubt.
 
 Not handled (doubts): loops with effects whose number of trips is decided in their body, branches between blocks, calls.
-Checked by: tests/contract/words/test_structured_proof.py, tests/driver/check/test_check_mlir.py.
+Checked by: tests/contract/words/test_structured_proof.py, tests/driver/check/mlir/test_check_mlir.py.
 """
 
 from __future__ import annotations

@@ -20,19 +20,19 @@ from tilewright.base.collector import collector_paused
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.allowance import Allowance, allowances, apply_allowances, may_allow, unused
-from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.check_each import Share, Task, check_each
 from tilewright.driver.check.defect import defects_as_errors
 from tilewright.driver.check.finding_filter import FindingFilter
-from tilewright.driver.check.folder import expand
 from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
+from tilewright.driver.check.limits.budget import BudgetSpent, bounded
+from tilewright.driver.check.limits.time_for_file import TimeForFile
+from tilewright.driver.check.mlir.ttgir_beside import SECONDS, Ttgir, ttgir_beside, with_ttgir
 from tilewright.driver.check.options import CheckOptions
-from tilewright.driver.check.origin import mlir_origins, ptx_origins, with_origin
-from tilewright.driver.check.source_text import SourceFiles
-from tilewright.driver.check.text_file import is_ac, is_mlir, read_text
-from tilewright.driver.check.time_for_file import TimeForFile
-from tilewright.driver.check.ttgir_beside import SECONDS, Ttgir, ttgir_beside, with_ttgir
-from tilewright.driver.explore.unallocated import unallocated
+from tilewright.driver.check.sources.folder import expand
+from tilewright.driver.check.sources.origin import mlir_origins, ptx_origins, with_origin
+from tilewright.driver.check.sources.source_text import SourceFiles
+from tilewright.driver.check.sources.text_file import is_ac, is_mlir, read_text
+from tilewright.driver.explore.control_flow.unallocated import unallocated
 from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, placed, require_shape
 from tilewright.driver.launch.launch_buffers import shifted
 from tilewright.driver.launch.launch_file import launch_from_json
@@ -134,7 +134,7 @@ def _check_mlir_text(
 ) -> FileReport:
     """As `check_text`, for TTGIR, nvgpu MLIR and the `ac` dialect, which are judged for all launches."""
     from tilewright.driver.check.check_ac import ac_kernels  # no PTX needs these
-    from tilewright.driver.check.check_mlir import mlir_kernels
+    from tilewright.driver.check.mlir.check_mlir import mlir_kernels
 
     limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
     allowed, findings = _allowances(text, file)

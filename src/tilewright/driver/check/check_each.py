@@ -21,13 +21,13 @@ from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
 from tilewright.base.value import dataclass
 from tilewright.driver.check.allowance import Allowance, apply_allowances
-from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.defect import DefectError, defects_as_errors
 from tilewright.driver.check.finding_filter import NOTHING_SET_ASIDE, FindingFilter
 from tilewright.driver.check.judge_kernel import Judgement
+from tilewright.driver.check.limits.budget import BudgetSpent, bounded
+from tilewright.driver.check.limits.time_for_file import TimeForFile
+from tilewright.driver.check.limits.work import WorkSpent, counted
 from tilewright.driver.check.options import Progress
-from tilewright.driver.check.time_for_file import TimeForFile
-from tilewright.driver.check.work import WorkSpent, counted
 
 Share = Callable[[float], None]
 

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check.budget import BudgetSpent
-from tilewright.driver.check.work import WorkSpent
+from tilewright.driver.check.limits.budget import BudgetSpent
+from tilewright.driver.check.limits.work import WorkSpent
 
 _OURS = Path(__file__).parents[2]
 """The folder of this package: the place of a defect is the innermost call in it."""

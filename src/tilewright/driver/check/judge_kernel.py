@@ -4,7 +4,7 @@ With a launch, its clusters are run and judged (`judge_launch`): all of them, or
 `ALL_CLUSTERS_STEPS` allow, spread over the grid. Without one, launches are made up and explored (`judge_unlaunched`). A
 finding of level error refutes; a doubt keeps a clean run from standing for all interleavings. Nothing here decides the
 verdict: `check` does, after it has looked at what the text allows.
-Checked by: tests/driver/check/test_check.py, tests/driver/check/test_work.py.
+Checked by: tests/driver/check/test_check.py, tests/driver/check/limits/test_work.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretation
 from tilewright.contract.judge.race import IF_BOTH_HAPPEN
 from tilewright.contract.judge.waits.peeked_waits import peeked_waits
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
-from tilewright.driver.check import work
+from tilewright.driver.check.limits import work
 from tilewright.driver.launch.given_launch import BufferSize, PartialLaunch
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed, takes_over
 from tilewright.driver.launch.launch_buffers import BufferContents

@@ -72,14 +72,14 @@ class CheckReport:
     def to_json(self) -> dict[str, object]:
         """What `--format json` writes."""
         from tilewright import __version__
-        from tilewright.report.check_json import check_to_json
+        from tilewright.report.findings.check_json import check_to_json
 
         return check_to_json(self.files, tool=f"tilewright {__version__}")
 
     def to_html(self) -> str:
         """What `--format html` writes: one page that needs no other file."""
         from tilewright import __version__
-        from tilewright.report.check_page import check_page
+        from tilewright.report.findings.check_page import check_page
         from tilewright.report.html import render_page
 
         return render_page(check_page(self.files, f"Tilewright {__version__}"))
@@ -93,7 +93,7 @@ class CheckReport:
         return Path(name)
 
     def __str__(self) -> str:
-        from tilewright.report.check_text import render_check
+        from tilewright.report.findings.check_text import render_check
 
         return render_check(self.files)
 
@@ -113,7 +113,7 @@ class CheckReport:
         return f"<tilewright check of {self.name}: {'; '.join(parts) or 'nothing checked'}>"
 
     def _repr_html_(self) -> str:
-        from tilewright.report.check_summary import check_summary
+        from tilewright.report.findings.check_summary import check_summary
 
         return check_summary(self.files)
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from tilewright.base.check_report import FileReport
 from tilewright.base.record_json import from_json, to_json
 from tilewright.driver.check.options import CheckOptions
-from tilewright.driver.check.source_text import SourceFiles
+from tilewright.driver.check.sources.source_text import SourceFiles
 from tilewright.driver.compile.cache import cache_folder, source_digest
 from tilewright.driver.launch.given_launch import LaunchFile
 

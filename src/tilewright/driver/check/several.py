@@ -15,7 +15,7 @@ from tilewright.base.check_report import FileReport
 from tilewright.base.error import TilewrightError
 from tilewright.base.value import dataclass
 from tilewright.driver.check.options import CheckOptions
-from tilewright.driver.check.text_file import read_text
+from tilewright.driver.check.sources.text_file import read_text
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.launch.launch_file import read_launch_file
 

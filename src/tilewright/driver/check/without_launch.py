@@ -12,9 +12,9 @@ from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions
-from tilewright.driver.explore.exploration import Effort
 from tilewright.driver.explore.judge_shapes import judge_shapes
 from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
+from tilewright.driver.explore.search.exploration import Effort
 from tilewright.driver.launch.given_launch import PartialLaunch
 from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
 from tilewright.frontends.ptx.ast import Kernel, Module

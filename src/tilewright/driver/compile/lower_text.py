@@ -17,7 +17,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.check_ac import ac_kernels
 from tilewright.driver.check.options import DEFAULT_BUDGET_SECONDS, CheckOptions
-from tilewright.driver.check.text_file import is_ac
+from tilewright.driver.check.sources.text_file import is_ac
 from tilewright.frontends.ptx.reader import read
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 

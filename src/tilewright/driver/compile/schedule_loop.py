@@ -1,6 +1,6 @@
 """Which task graph and schedule has the loop of a kernel, without lowering it?
 
-Checked by: tests/cli/test_schedule_command.py.
+Checked by: tests/cli/commands/test_schedule_command.py.
 """
 
 from __future__ import annotations

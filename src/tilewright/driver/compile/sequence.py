@@ -37,8 +37,8 @@ from tilewright.ir.cascade_facts import NoTensorMap, contractions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, to_attribute
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import reductions, stores, the_program
-from tilewright.synth.cascade.register_sum import ComputedBefore
-from tilewright.synth.cascade.unmapped_slots import copied_by_threads, pass_microseconds
+from tilewright.synth.cascade.slots.unmapped_slots import copied_by_threads, pass_microseconds
+from tilewright.synth.cascade.sums.register_sum import ComputedBefore
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.copied_together import copied_together
 from tilewright.synth.cut.factors_before import factors_before

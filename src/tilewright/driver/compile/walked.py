@@ -21,9 +21,9 @@ from tilewright.ir.decisions import Decisions
 from tilewright.ir.tile.facts import dots, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
-from tilewright.synth.cascade.register_sum import ComputedBefore, sum_in_registers
-from tilewright.synth.cascade.sum_tile import suits_its_tile
-from tilewright.synth.cascade.tensor_factors import refuse_pairs
+from tilewright.synth.cascade.sums.register_sum import ComputedBefore, sum_in_registers
+from tilewright.synth.cascade.sums.sum_tile import suits_its_tile
+from tilewright.synth.cascade.sums.tensor_factors import refuse_pairs
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms

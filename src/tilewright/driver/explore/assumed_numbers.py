@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.verdict import Refuted
-from tilewright.driver.explore.exploration import Exploration, Tried
+from tilewright.driver.explore.search.exploration import Exploration, Tried
 from tilewright.machine.symbolic.expression import Input
 
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128)

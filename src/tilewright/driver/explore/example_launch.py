@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Refuted
 from tilewright.contract.rules.interpretations import tolerant
-from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.defect import DefectError, defects_as_errors
+from tilewright.driver.check.limits.budget import BudgetSpent, bounded
 from tilewright.driver.explore.judge_unlaunched import judge_unlaunched
 from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, require_shape
 from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes

@@ -30,12 +30,7 @@ from tilewright.driver.explore.assumed_numbers import (
     first_finding,
     negative_numbers,
 )
-from tilewright.driver.explore.coverage import cover
-from tilewright.driver.explore.exact_ranges import SUMS
-from tilewright.driver.explore.exploration import Exploration, Tried, distinct
-from tilewright.driver.explore.overflow import overflow_limit, overflows
-from tilewright.driver.explore.path_search import Assignment
-from tilewright.driver.explore.skipped_loops import (
+from tilewright.driver.explore.control_flow.skipped_loops import (
     Guards,
     Skipped,
     Visit,
@@ -43,6 +38,11 @@ from tilewright.driver.explore.skipped_loops import (
     skipped_loop,
     skipped_loops,
 )
+from tilewright.driver.explore.gaps.coverage import cover
+from tilewright.driver.explore.search.exact_ranges import SUMS
+from tilewright.driver.explore.search.exploration import Exploration, Tried, distinct
+from tilewright.driver.explore.search.overflow import overflow_limit, overflows
+from tilewright.driver.explore.search.path_search import Assignment
 from tilewright.machine.symbolic.expression import (
     Applied,
     Input,

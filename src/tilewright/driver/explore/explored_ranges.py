@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tilewright.driver.explore.path_search import Dimension
+from tilewright.driver.explore.search.path_search import Dimension
 
 _NUMBERED = re.compile(r"parameter (\d+)")
 _PLAIN_MOST = 1 << 16

@@ -29,8 +29,8 @@ from math import prod
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.driver.explore.exploration import DEFAULT_EFFORT, Effort
 from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement
+from tilewright.driver.explore.search.exploration import DEFAULT_EFFORT, Effort
 from tilewright.driver.launch.launch_shapes import Extents, LaunchShapes, Shape
 
 IMPOSSIBLE_CLUSTER = frozenset({"TC211", "CL202"})

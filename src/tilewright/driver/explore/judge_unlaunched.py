@@ -21,10 +21,13 @@ from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
 from tilewright.driver.check.role_timeline import TimelineRecorder
-from tilewright.driver.explore.announced_bytes import announced_numbers, used_elsewhere
-from tilewright.driver.explore.awaited_tickets import awaited_tickets
-from tilewright.driver.explore.branch_traces import idle_choices, lasting_choices
-from tilewright.driver.explore.exploration import (
+from tilewright.driver.explore.control_flow.awaited_tickets import awaited_tickets
+from tilewright.driver.explore.control_flow.branch_traces import idle_choices, lasting_choices
+from tilewright.driver.explore.control_flow.skipped_loops import guards_of
+from tilewright.driver.explore.explore import Explored, Places, explore, more_ordinary
+from tilewright.driver.explore.explored_ranges import explored_ranges
+from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
+from tilewright.driver.explore.search.exploration import (
     DEFAULT_EFFORT,
     ITERATIONS_MOST,
     Effort,
@@ -32,13 +35,10 @@ from tilewright.driver.explore.exploration import (
     Judged,
     Tried,
 )
-from tilewright.driver.explore.explore import Explored, Places, explore, more_ordinary
-from tilewright.driver.explore.explored_ranges import explored_ranges
-from tilewright.driver.explore.on_the_way import Ways
-from tilewright.driver.explore.path_search import Assignment
-from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
-from tilewright.driver.explore.skipped_loops import guards_of
-from tilewright.driver.explore.unknown_boxes import Boxes, UnknownBoxes
+from tilewright.driver.explore.search.on_the_way import Ways
+from tilewright.driver.explore.search.path_search import Assignment
+from tilewright.driver.explore.unknown_maps.announced_bytes import announced_numbers, used_elsewhere
+from tilewright.driver.explore.unknown_maps.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.launch.given_launch import PartialLaunch, has_dynamic_shared
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch.launch_buffers import BufferContents
@@ -50,10 +50,10 @@ from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.core.event import Event
 from tilewright.machine.core.inline import inlined
 from tilewright.machine.core.model import model_of
-from tilewright.machine.protocol.counted_ends import with_counted_ends
-from tilewright.machine.protocol.guarded_regions import with_guards
-from tilewright.machine.protocol.slice import Slice, cheap_stores, protocol_slice, text_of
-from tilewright.machine.protocol.steering import steering
+from tilewright.machine.protocol.loops.counted_ends import with_counted_ends
+from tilewright.machine.protocol.slicing.guarded_regions import with_guards
+from tilewright.machine.protocol.slicing.slice import Slice, cheap_stores, protocol_slice, text_of
+from tilewright.machine.protocol.slicing.steering import steering
 from tilewright.machine.symbolic.expression import TAKEN, Table
 from tilewright.machine.symbolic.idle_loops import Idle, idle_loops
 from tilewright.machine.symbolic.kept_steps import is_protocol

@@ -1,9 +1,9 @@
 """What does a protocol run of one launch show: findings, doubts, and how its loops turn?
 
 The kernel's slice is run (`machine.protocol.protocol_run`) with the judge of `contract.judge.happens_before` watching,
-and the registers that steer it are looked at whenever a loop begins anew (`machine.protocol.induction`). What the run
-could not know is a doubt: so is every finding of a run that depended on it, since the branch it took may be one that no
-data takes.
+and the registers that steer it are looked at whenever a loop begins anew (`machine.protocol.loops.induction`). What the
+run could not know is a doubt: so is every finding of a run that depended on it, since the branch it took may be one
+that no data takes.
 
 Where the launch is made up (`any_global_address`), nothing is said of global memory: its sizes and strides are made up,
 too. Checked by: tests/driver/launch/test_judge_launch.py.
@@ -24,7 +24,7 @@ from tilewright.base.value import dataclass
 from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.replay.unwritten import Contents
 from tilewright.contract.rules.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
-from tilewright.driver.check.work import add_steps, steps_left
+from tilewright.driver.check.limits.work import add_steps, steps_left
 from tilewright.driver.launch.launch_buffers import BufferContents, filled
 from tilewright.driver.launch.loop_turns import Repeated, Turns, left_by_inputs
 from tilewright.frontends.ptx.ast import Module
@@ -41,7 +41,7 @@ from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.state import Cluster, Warp
 from tilewright.machine.protocol.constant_words import constants_kept
 from tilewright.machine.protocol.protocol_run import ProtocolReport, run_protocol
-from tilewright.machine.protocol.slice import Slice
+from tilewright.machine.protocol.slicing.slice import Slice
 from tilewright.machine.protocol.thrown_away import thrown_away, undecided
 from tilewright.machine.symbolic.expression import TAKEN
 

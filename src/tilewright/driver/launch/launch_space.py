@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.base.plan import Launch
-from tilewright.driver.explore.path_search import Assignment, Dimension
+from tilewright.driver.explore.search.path_search import Assignment, Dimension
 from tilewright.driver.launch.parameter_kinds import Member
 from tilewright.driver.launch.unknown_launch import HARMLESS_NUMBER, MapPlace, UnknownLaunch, launch_of
 from tilewright.frontends.ptx.ast import Instruction, Kernel
-from tilewright.machine.protocol.steering import Steering
+from tilewright.machine.protocol.slicing.steering import Steering
 from tilewright.machine.symbolic.addresses import ALIGNMENT_BYTES
 from tilewright.machine.symbolic.expression import TAKEN, Input, offset_of
 from tilewright.machine.symbolic.tracker import Inputs

@@ -1,6 +1,6 @@
 """How do the loops of a protocol run turn: from where on does each repeat itself, and what does it leave behind it?
 
-Looked at are the registers that steer each warp whenever a loop begins anew (`machine.protocol.induction`), the
+Looked at are the registers that steer each warp whenever a loop begins anew (`machine.protocol.loops.induction`), the
 mbarriers then, and what is on its way to them. Whether the run itself was sound is `judge_launch`'s question.
 Checked by: tests/driver/launch/test_judge_launch.py.
 """
@@ -21,11 +21,11 @@ from tilewright.machine.barrier.mbarrier import Mbarrier
 from tilewright.machine.core.lanes import FULL, WARP_SIZE, indices, selector
 from tilewright.machine.core.state import Cluster, Warp
 from tilewright.machine.protocol.protocol_run import ProtocolReport
-from tilewright.machine.protocol.steering import Steering, steering
+from tilewright.machine.protocol.slicing.steering import Steering, steering
 
 if TYPE_CHECKING:
     from tilewright.frontends.ptx.ast import Instruction
-    from tilewright.machine.protocol.counter_values import Snapshot
+    from tilewright.machine.protocol.loops.counter_values import Snapshot
     from tilewright.machine.symbolic.tracker import SymbolicRun
 
 _WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
@@ -199,7 +199,7 @@ class _Body:
 
 
 def _body_of(report: ProtocolReport, steers: Steering, number: int) -> _Body:
-    from tilewright.machine.protocol.latches import latch_of
+    from tilewright.machine.protocol.loops.latches import latch_of
 
     loop, text = report.loops[number], report.sliced.text
     flow, natural = text.flow, text.flow.loops[number]
@@ -227,10 +227,10 @@ def _repeats(
     """Whether a loop is shown to repeat itself. chosen: the registers that inputs reach; barriers: as they were at each
     iteration; awaited: those that loops wait for; ended: what no launch chooses ended the loop in this run."""
     # Many kernels have no loop that iterates often enough.
-    from tilewright.driver.explore.left_by_loops import decided_behind, varying
-    from tilewright.driver.explore.loop_counters import counter_used_after
-    from tilewright.machine.protocol.chosen_steps import chosen_steps
-    from tilewright.machine.protocol.induction import is_read_modulo, objections, open_gain, repetition
+    from tilewright.driver.explore.control_flow.left_by_loops import decided_behind, varying
+    from tilewright.driver.explore.control_flow.loop_counters import counter_used_after
+    from tilewright.machine.protocol.loops.chosen_steps import chosen_steps
+    from tilewright.machine.protocol.loops.induction import is_read_modulo, objections, open_gain, repetition
     from tilewright.machine.symbolic.at_choice import at_choice
 
     loop, text, natural = report.loops[number], report.sliced.text, report.sliced.text.flow.loops[number]

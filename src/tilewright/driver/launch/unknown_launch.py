@@ -2,7 +2,7 @@
 
 Block and cluster are one of the shapes that `launch_shapes` finds. Every pointer gets a buffer of its own, large enough
 for any offset; every tensor map, among the parameters or in such a buffer, is unknown, but for what one copy through it
-transfers (`driver.explore.unknown_boxes` infers that). The numbers, integers and floats, are those that
+transfers (`driver.explore.unknown_maps.unknown_boxes` infers that). The numbers, integers and floats, are those that
 `driver.explore.explore` chooses. What is thereby assumed is said.
 
 Not handled: pointers that overlap on purpose.

@@ -26,8 +26,8 @@ from time import process_time
 from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.check import check_text
+from tilewright.driver.check.limits.budget import BudgetSpent, bounded
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.reduce.pieces import folded, normalised, tidied, unused_parameters, without_kernels

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from time import process_time
 
 from tilewright.base.check_report import FileReport, KernelReport
-from tilewright.driver.check.budget import BudgetSpent, bounded
-from tilewright.driver.check.work import WorkSpent, counted
+from tilewright.driver.check.limits.budget import BudgetSpent, bounded
+from tilewright.driver.check.limits.work import WorkSpent, counted
 from tilewright.frontends.ptx.ast import Module
 
 _BUGS_PAID = 3

@@ -34,7 +34,7 @@ from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.driver.check.options import REPAIR_STEPS
-from tilewright.driver.check.text_file import is_mlir
+from tilewright.driver.check.sources.text_file import is_mlir
 from tilewright.driver.repair.candidates import candidates
 from tilewright.driver.repair.progress import fewer, fixed, further, gone, moved
 from tilewright.driver.repair.rechecks import Recheck, RecheckAt, Rechecks, others_worse, rechecks_of

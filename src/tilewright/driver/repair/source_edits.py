@@ -18,8 +18,8 @@ from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level, Repair, SourceEdit, SourcePlace
 from tilewright.base.span import Span
 from tilewright.base.value import dataclass
-from tilewright.driver.check.origin import Origins, ptx_origins
-from tilewright.driver.check.source_text import SourceFiles
+from tilewright.driver.check.sources.origin import Origins, ptx_origins
+from tilewright.driver.check.sources.source_text import SourceFiles
 from tilewright.driver.repair.source_terms import Language, language_of, source_term
 from tilewright.frontends.ptx.ast import Address, Instruction, Kernel, Module, TensorAddress
 from tilewright.targets.ptx_table import ptx_table

@@ -37,8 +37,8 @@ from tilewright.layout.answer import NotDecided
 from tilewright.layout.layout import Layout
 from tilewright.layout.swizzle import Swizzle
 from tilewright.machine.copy.swizzle import SPAN_BYTES
-from tilewright.machine.protocol.slice import Text
-from tilewright.machine.protocol.slice_operands import kind_of
+from tilewright.machine.protocol.slicing.slice import Text
+from tilewright.machine.protocol.slicing.slice_operands import kind_of
 from tilewright.machine.tensor_core.fragment import accumulator_coordinates, matrix_fragment
 
 _WARPGROUP = 128

@@ -32,7 +32,7 @@ from tilewright.frontends.ptx.ast import (
     RegisterPart,
     Symbol,
 )
-from tilewright.machine.protocol.slice import Text, text_of
+from tilewright.machine.protocol.slicing.slice import Text, text_of
 
 Numbers: TypeAlias = "NDArray[np.int64]"
 Symbols = tuple[tuple[str, int], ...]

@@ -30,7 +30,7 @@ from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.inline import inlined
 from tilewright.machine.core.run import kernel_of, run_launch
-from tilewright.machine.protocol.polls import polls_of
+from tilewright.machine.protocol.loops.polls import polls_of
 from tilewright.runtime import device as gpu
 from tilewright.runtime.assemble import assemble
 from tilewright.runtime.launch import LoadedPlan

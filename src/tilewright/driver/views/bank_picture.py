@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.legal.bank.access_kind import access_kind, lane_groups, pair_distances
-from tilewright.report.layout_grid import Cell, LayoutGrid
+from tilewright.report.figures.layout_grid import Cell, LayoutGrid
 from tilewright.targets import Target
 
 _ONE, _FEW, _MANY = 1, 2, 4

@@ -25,8 +25,8 @@ from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.driver.check.defect import defects_as_errors
-from tilewright.driver.check.origin import ptx_origins
-from tilewright.driver.check.source_text import SourceFiles
+from tilewright.driver.check.sources.origin import ptx_origins
+from tilewright.driver.check.sources.source_text import SourceFiles
 from tilewright.driver.launch.given_launch import LaunchFile, placed
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read

@@ -23,7 +23,7 @@ from tilewright.layout.linear.hierarchy import Hierarchy
 from tilewright.layout.linear.maps import LinearLayout
 from tilewright.layout.pieces.piecewise import Piecewise
 from tilewright.legal.descriptor.instruction_layout import InstructionLayout
-from tilewright.report.layout_grid import MOST_CELLS, Cell, LayoutGrid, too_large
+from tilewright.report.figures.layout_grid import MOST_CELLS, Cell, LayoutGrid, too_large
 
 _CHUNK_BYTES = 16
 _KINDS = 8

@@ -5,7 +5,7 @@ them. Times are those by which kernels are chosen (`synth.cut.time`), and predic
 facts that stand in for what nobody has measured of a target (`Fact.estimate_of`), or on published ones alone, they are
 estimates without a ground on that device, and are marked so.
 
-Checked by: tests/cli/test_portability_command.py.
+Checked by: tests/cli/commands/test_portability_command.py.
 """
 
 from __future__ import annotations

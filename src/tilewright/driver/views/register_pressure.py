@@ -37,7 +37,7 @@ from tilewright.machine.protocol.live_ranges import (
     writers_of,
     written_once,
 )
-from tilewright.machine.protocol.slice_operands import facts_of, registers_of
+from tilewright.machine.protocol.slicing.slice_operands import facts_of, registers_of
 
 _ASSEMBLER_REGISTERS = 8
 """What ptxas 12.9 and 13.0 took besides what lives at once, for 25 products of all kinds of tiles."""

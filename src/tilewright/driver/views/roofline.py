@@ -1,7 +1,7 @@
 """The roofline of a kernel for a shape, and which tiles could still be quickest, before anything is compiled.
 
 Tiles are looked at in order of the least time that any kernel of theirs could take; what is left once that passes the
-best prediction is pruned. Checked by: tests/cli/test_roofline_command.py.
+best prediction is pruned. Checked by: tests/cli/commands/test_roofline_command.py.
 """
 
 from __future__ import annotations

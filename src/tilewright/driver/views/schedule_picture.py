@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilewright.base.error import TilewrightError
 from tilewright.ir.schedule import Schedule, summary_line
 from tilewright.ir.task_graph import TASK_KINDS, Task, TaskGraph
-from tilewright.report.figure import Bar, Lane, LaneChart
+from tilewright.report.figures.figure import Bar, Lane, LaneChart
 
 LEGEND = (*TASK_KINDS, "slot taken")
 MOST_TURNS = 64

@@ -9,7 +9,7 @@ The bytes are written through the generic proxy, and the tensor core reads throu
 the phase must fence before it multiplies.
 
 Source: PTX ISA, cp.async, cp.async.mbarrier.arrive.noinc, fence.proxy.async. Checked by:
-tests/contract/typestate/steps/test_async_copy_steps.py and tests/lower/ptx/test_async_copy.py.
+tests/contract/typestate/steps/test_async_copy_steps.py and tests/lower/ptx/copies/test_async_copy.py.
 """
 
 from __future__ import annotations

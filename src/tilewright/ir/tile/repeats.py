@@ -1,6 +1,6 @@
 """What does a value of a program only repeat, who uses it, and what is it computed of?
 
-Checked by: tests/ir/tile/test_repeats.py, tests/synth/cascade/test_issue_plan.py and tests/lower/cascade.
+Checked by: tests/ir/tile/test_repeats.py, tests/synth/cascade/walk/test_issue_plan.py and tests/lower/cascade.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ function builds prefix-notation terms: `n // f` becomes `(/ n f)`, `n % f == 0` 
 that Python applies and the rule that an e-graph applies cannot drift apart.
 
 Not handled: `and`, `or`, `not`, `if` (no symbol has a truth value: it raises TypeError). Division is written for
-non-negative operands. Checked by tests/layout/test_rewrites.py and, through the e-graph, tests/solve/test_saturate.py.
+non-negative operands. Checked by tests/layout/test_rewrites.py and, through the e-graph,
+tests/solve/egraph/test_saturate.py.
 """
 
 from __future__ import annotations

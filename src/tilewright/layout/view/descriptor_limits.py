@@ -9,7 +9,7 @@ the tile by themselves, a narrow innermost row by the doublings it lacks, each d
 no time.
 
 Not handled: interleaved layouts, packed elements, element strides (they are strides in a `StridedView`), what the
-consumer of the box asks. Checked by tests/solve/test_saturate.py.
+consumer of the box asks. Checked by tests/solve/egraph/test_saturate.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each rule is a value: a pattern of adjacent dimensions (none, one or two; at any place or innermost only), an optional
 choice of a number, conditions, and what the dimensions become. Its functions use only + * // % and comparisons, so
-that they run on integers here and on symbols for the e-graph (`solve.saturate`): one statement, two readings.
+that they run on integers here and on symbols for the e-graph (`solve.egraph.saturate`): one statement, two readings.
 
 `order` says what a rule keeps: "kept", every tile's landing sequence, byte for byte and fill for fill; "permuted", the
 bytes of every tile, but not their places. Since the address of an element is a sum over dimensions, a rule on adjacent

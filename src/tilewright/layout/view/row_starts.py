@@ -7,7 +7,7 @@ so is the first byte of every tile. Where the dimensions, joined and sorted by s
 known without enumeration: one for each index of the dimensions around the contiguous run.
 
 The answer is one-sided: a reason is a proof, None claims nothing. Not handled: views that overlap themselves, negative
-strides (None). Checked by tests/solve/test_saturate.py: no view with a reason has a legal form.
+strides (None). Checked by tests/solve/egraph/test_saturate.py: no view with a reason has a legal form.
 """
 
 from __future__ import annotations

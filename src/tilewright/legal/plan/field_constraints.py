@@ -1,7 +1,8 @@
 """What do the driver's rules of tensor maps say, as constraints between the fields of one map?
 
 The rules are those of `tiled_rules`. A field is named as `Rule.reads` names it: `dtype`, `address`, `box[0]`,
-`strides[1]`, `swizzle`. `solve.fields.choose` finds values that keep all constraints; `field_repairs` asks it.
+`strides[1]`, `swizzle`. `solve.constraints.fields.choose` finds values that keep all constraints; `field_repairs` asks
+it.
 
 Not handled: an open rank or data type; im2col maps; the copy engine's own limits beyond the driver's rules. Checked by
 tests/legal/plan/test_field_constraints.py against enumeration with `tiled_rules`.
@@ -24,8 +25,8 @@ from tilewright.legal.tensor_map.enumerations import (
 from tilewright.legal.tensor_map.rule import Fields, Rule, Term, Truth, each
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.legal.tensor_map.tiled_rules import tiled_rules
-from tilewright.solve.expression import Field
-from tilewright.solve.fields import Constraint, Cost
+from tilewright.solve.constraints.expression import Field
+from tilewright.solve.constraints.fields import Constraint, Cost
 from tilewright.targets import Target
 
 _LISTS = ("dims", "strides", "box", "element_strides")

@@ -25,7 +25,7 @@ from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.solve.bounded import Effort
 
 if TYPE_CHECKING:
-    from tilewright.solve.fields import Cost
+    from tilewright.solve.constraints.fields import Cost
 
 _ROOM = 256
 """Strides, extents and addresses may grow by less than this: no rule asks for a larger multiple."""
@@ -84,7 +84,7 @@ def _sized_box(question: Question, map: TensorMap) -> TensorMap:
 def _nearest(question: Question, map: TensorMap, changed: list[str]) -> TensorMap | None:
     """`map` with the fields `changed` replaced by the nearest values that the rules accept."""
     from tilewright.legal.plan.field_constraints import field_values, rule_constraints, small, with_values
-    from tilewright.solve.fields import Chosen, choose
+    from tilewright.solve.constraints.fields import Chosen, choose
 
     values = field_values(map)
     fields: dict[str, Sequence[int]] = {name: (value,) for name, value in values.items()}
@@ -111,7 +111,7 @@ def _nearest(question: Question, map: TensorMap, changed: list[str]) -> TensorMa
 
 @lru_cache(maxsize=1024)
 def _large(name: str) -> Cost:
-    from tilewright.solve.fields import Cost
+    from tilewright.solve.constraints.fields import Cost
 
     def negated(chosen: Any) -> Any:
         return -chosen

@@ -2,8 +2,8 @@
 
 Two engines behind one question. First the abstract domain: every copied row begins at 16 bytes and holds only what is
 wanted, so every contiguous run of every box must begin there; where congruences say that some run does not, no form
-exists and the e-graph isn't asked. Then `solve.saturate`, whose derivations become moves here, are applied again one by
-one, and are believed only where the reading they lead to is without faults.
+exists and the e-graph isn't asked. Then `solve.egraph.saturate`, whose derivations become moves here, are applied again
+one by one, and are believed only where the reading they lead to is without faults.
 
 Not handled: forms that bring more than is wanted (those are `reading_search`'s), element strides. Checked by
 tests/legal/plan/test_form_search.py.
@@ -29,7 +29,7 @@ from tilewright.legal.plan.reading_search import Chain, first_fault
 from tilewright.legal.tensor_map.map_limits import MapLimits
 
 if TYPE_CHECKING:
-    from tilewright.solve.forms import Form
+    from tilewright.solve.egraph.forms import Form
 
 NODES_MOST = 2000
 _FORMS_MOST = 2
@@ -87,12 +87,12 @@ def saturated_choices(
 def _forms(
     source: TiledView, view: StridedView, reading: Reading, facts: DescriptorLimits, engines: Engines
 ) -> tuple[Form, ...]:
-    from tilewright.solve.forms import form_of
+    from tilewright.solve.egraph.forms import form_of
 
     found: list[Form] = []
 
     def compute() -> tuple[TiledView, ...]:
-        from tilewright.solve.saturate import legal_forms
+        from tilewright.solve.egraph.saturate import legal_forms
 
         answer = legal_forms(view, reading.box, facts, steps=reading.starts, max_nodes=NODES_MOST, most=_FORMS_MOST)
         found.extend(answer.forms)

@@ -4,8 +4,8 @@ A slot's numbers are computed while the product of the slot before runs; then th
 released, and the next one is issued: its A registers are those of every other. Of vectors, those along the rows are
 loaded once for a tile, those along the walked axis for each slot, before the wait for it.
 
-Handled is what `synth.cascade.register_sum` chooses: one tensor over rows and the walked axis, contiguous along that,
-and vectors. Checked by: tests/end_to_end/test_walked_computed.py.
+Handled is what `synth.cascade.sums.register_sum` chooses: one tensor over rows and the walked axis, contiguous along
+that, and vectors. Checked by: tests/end_to_end/test_walked_computed.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The warpgroup that fills waits for the slot as a whole, its first thread announc
 and asks for it, and all of its threads copy pieces of each box and arrive once theirs have landed (`ir.ac.async_copy`).
 Where a box begins in the array and in the slot is what it would be for the copy engine.
 
-Checked by: tests/lower/ptx/test_async_copy.py.
+Checked by: tests/lower/ptx/copies/test_async_copy.py.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from __future__ import annotations
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.distribution.group_walk import GroupWalk, TileRegisters
 from tilewright.lower.distribution.turns import TurnWalk
-from tilewright.lower.ptx.global_access import displaced_address
+from tilewright.lower.ptx.copies.global_access import displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import PartialAddOp, PartialStoreOp, StreamPart, TurnStreamPartOp
-from tilewright.lower.ptx.global_access import displaced_address
+from tilewright.lower.ptx.copies.global_access import displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import AccumulatorPlace, GlobalPlace
 

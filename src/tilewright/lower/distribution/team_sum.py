@@ -36,7 +36,7 @@ from tilewright.ir.tile.facts import buffers
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.distribution.split_product import Share
 from tilewright.lower.distribution.stream_product import PartialSums
-from tilewright.lower.ptx.global_access import displaced_address
+from tilewright.lower.ptx.copies.global_access import displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import AccumulatorPlace, GlobalPlace, IndexPlace
 

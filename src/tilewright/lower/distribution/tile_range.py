@@ -16,10 +16,10 @@ from xdsl.ir import SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import size_of
 from tilewright.lower.ptx.carried import move
+from tilewright.lower.ptx.copies.rings import behind, meet, release_slot, wait_for_slot
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import LeftTile, Lowering, integers
 from tilewright.lower.ptx.places import CursorPlace, IndexPlace
-from tilewright.lower.ptx.rings import behind, meet, release_slot, wait_for_slot
 from tilewright.lower.ptx.run_time import count_name
 
 

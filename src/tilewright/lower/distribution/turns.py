@@ -26,9 +26,9 @@ from tilewright.ir.ac.stream import TurnStreamPartOp
 from tilewright.ir.sizes import size_array, size_attr
 from tilewright.lower.build import INDEX, Build
 from tilewright.lower.distribution.stream_walk import TurnItems
+from tilewright.lower.ptx.copies.rings import ring_stages
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import CursorPlace, RingPlace
-from tilewright.lower.ptx.rings import ring_stages
 from tilewright.lower.ptx.run_time import CLUSTERS
 
 LEAST_SLOTS = 2

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from tilewright.ir.exchange import Access, ExchangePlan, Store
 from tilewright.lower.exchange.words import WORD_BYTES, braces, linear_bytes
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.float8 import narrow, narrow_pair
+from tilewright.lower.ptx.numbers.float8 import narrow, narrow_pair
 
 _MATRIX_COUNTS = {1: "x1", 2: "x2", 4: "x4"}
 

@@ -15,15 +15,16 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import exchange_of
 from tilewright.lower.exchange.staged import Staged, stage_by_plan
 from tilewright.lower.fragment.paired_loads import PairedRows, load_pair
-from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.float8 import narrow_pair
-from tilewright.lower.ptx.global_access import (
+from tilewright.lower.ptx.copies.global_access import (
     ELEMENT_BYTES,
     constant_address,
     displaced_address,
     load_as_float,
     store_element,
 )
+from tilewright.lower.ptx.emit import Text
+from tilewright.lower.ptx.numbers.float8 import narrow_pair
+from tilewright.lower.ptx.numbers.scalar import widened_pair
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
     BufferPlace,
@@ -33,7 +34,6 @@ from tilewright.lower.ptx.places import (
     LoadedFragmentPlace,
     Places,
 )
-from tilewright.lower.ptx.scalar import widened_pair
 
 _SWIZZLE_MASK = {"128B": 0x70, "64B": 0x30, "32B": 0x10, "none": 0}
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
 from tilewright.lower.fragment.store_rows import instance_address, store_along_rows
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address, displaced_address
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address, displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
 

@@ -24,7 +24,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentMapOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES
 
 
 @dataclass(slots=True)

@@ -45,6 +45,8 @@ from tilewright.lower.fragment.tile_bounds import Linear, conjuncts, emit_all_ho
 from tilewright.lower.points.elementwise import affine_index, divided
 from tilewright.lower.ptx.emit import float_bits
 from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
+from tilewright.lower.ptx.numbers.scalar import emit_round
+from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op
 from tilewright.lower.ptx.places import (
     OPERAND_AXES,
     AccumulatorPlace,
@@ -57,8 +59,6 @@ from tilewright.lower.ptx.places import (
     ScalarPlace,
 )
 from tilewright.lower.ptx.run_time import extent_name
-from tilewright.lower.ptx.scalar import emit_round
-from tilewright.lower.ptx.scalar_region import lower_scalar_op
 
 _BLOCK_ROWS, _WARPS = 64, 4
 _LEAST_COLUMNS = 8

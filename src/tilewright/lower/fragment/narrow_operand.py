@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.float8 import narrow_pair
+from tilewright.lower.ptx.numbers.float8 import narrow_pair
 
 STEP_REGISTERS = 4
 """Of A for each step of 32 columns: rows 0-7 and 8-15 of the first sixteen, then of the others."""

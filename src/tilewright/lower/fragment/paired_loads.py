@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address, displaced_address
 from tilewright.lower.ptx.emit import Text, float_literal
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address, displaced_address
+from tilewright.lower.ptx.numbers.scalar import widen
 from tilewright.lower.ptx.places import LoadedFragmentPlace
-from tilewright.lower.ptx.scalar import widen
 
 
 @dataclass(slots=True)

@@ -14,11 +14,11 @@ from xdsl.ir import Block, SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromotedType, PromoteOp, ScalesLoadOp
 from tilewright.lower.fragment.epilogue import lane_offsets
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.ptx.emit import Text, float_literal
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.ptx.lowering import Lowering, integers
+from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.ptx.places import AccumulatorPlace, GlobalPlace, Places, ScalarPlace, ScalesBase, ScalesPlace
-from tilewright.lower.ptx.scalar_region import lower_scalar_op, scalar_register
 
 _BLOCK_ROWS = 64
 _MOST_KEPT = 8

@@ -25,8 +25,10 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
 from tilewright.lower.fragment.held_operand import is_kept_by_waits, waits_of
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address, load_as_float
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
+from tilewright.lower.ptx.numbers.scalar import widened_pair
+from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
     BufferPlace,
@@ -38,9 +40,7 @@ from tilewright.lower.ptx.places import (
     SlotPlace,
     VectorPlace,
 )
-from tilewright.lower.ptx.scalar import widened_pair
-from tilewright.lower.ptx.scalar_region import lower_scalar_op, scalar_register
-from tilewright.lower.ptx.tensor_core import (
+from tilewright.lower.ptx.products.tensor_core import (
     instruction_of,
     matrix_descriptor,
     offset_descriptor,

@@ -42,11 +42,11 @@ from tilewright.lower.fragment.register_operand import (
 )
 from tilewright.lower.ptx.emit import float_bits
 from tilewright.lower.ptx.lowering import Lowering, slot_of
+from tilewright.lower.ptx.numbers.scalar import emit_scalar
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
     FragmentPlace,
 )
-from tilewright.lower.ptx.scalar import emit_scalar
 
 _BLOCK_ROWS = 64
 _REGISTERS = 4

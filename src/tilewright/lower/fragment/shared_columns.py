@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.fragment.epilogue import lane_offsets
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address, displaced_address, load_as_float
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address, displaced_address, load_as_float
 from tilewright.lower.ptx.lowering import Lowering, WaitingColumns
 from tilewright.lower.ptx.places import BufferPlace, LoadedFragmentPlace
 

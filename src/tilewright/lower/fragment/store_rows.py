@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address, displaced_address
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address, displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
 

@@ -66,8 +66,8 @@ from tilewright.lower.mlir.text import (
     with_names,
 )
 from tilewright.lower.mlir.turns import TurnBounds, skip_cursors, turn_bounds, write_turn_pass, write_turn_wait
-from tilewright.lower.ptx.float8 import PTX_NAMES
 from tilewright.lower.ptx.lowering import WARP_ROWS, integers
+from tilewright.lower.ptx.numbers.float8 import PTX_NAMES
 from tilewright.lower.ptx.run_time import fixed_sizes
 from tilewright.targets import Target
 from tilewright.targets import target as target_named

@@ -5,7 +5,7 @@ columns in its lower half and lanes in its upper one. It is loaded at the head o
 are the ones that the PTX has (`legal.descriptor`). What units issue by themselves is the subject of `tensor_units`.
 
 Not handled, and refused by the op's name: factors of blocks, the asserts of a debug build. Sources: upstream's NVVM
-dialect page, tcgen05; PTX ISA as in `lower.ptx.tensor_slots`. Checked by: tests/lower/test_nvvm_blackwell.py.
+dialect page, tcgen05; PTX ISA as in `lower.ptx.products.tensor_slots`. Checked by: tests/lower/test_nvvm_blackwell.py.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tilewright.lower.mlir.text import (
     cannot_write,
 )
 from tilewright.lower.ptx.lowering import integers
-from tilewright.lower.ptx.tensor_memory import (
+from tilewright.lower.ptx.products.tensor_memory import (
     LOAD_COLUMNS,
     LOAD_REGISTERS,
     PAIR_MASK,

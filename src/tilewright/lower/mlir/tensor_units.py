@@ -6,7 +6,7 @@ tensor core frees the slots. The parity of the unit's barrier is a value that lo
 Descriptors, columns and lanes are those of the PTX.
 
 Not handled, and refused by the op's name: operands of 8 bits. Sources: upstream's NVVM dialect page, tcgen05; PTX ISA
-as in `lower.ptx.tensor_memory`. Checked by: tests/lower/test_nvvm_blackwell.py.
+as in `lower.ptx.products.tensor_memory`. Checked by: tests/lower/test_nvvm_blackwell.py.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tilewright.lower.mlir.tensor_slots import (
     write_products,
 )
 from tilewright.lower.mlir.text import HeldFragment, HeldNothing, HeldTensorMemory, Nvgpu, cannot_write
-from tilewright.lower.ptx.tensor_memory import STORE_COLUMNS, STORE_REGISTERS, step_columns, store_pieces
+from tilewright.lower.ptx.products.tensor_memory import STORE_COLUMNS, STORE_REGISTERS, step_columns, store_pieces
 
 UnitWork = (
     TensorIssueOp | TensorIssueStoredOp | TensorCommitOp | TensorWaitOp | TensorGoOnOp | TensorLoadOp | TensorStoreOp

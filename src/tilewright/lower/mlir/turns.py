@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.distribution.turns import skip_quantities
 from tilewright.lower.mlir.text import HeldCursor, HeldRing, Nvgpu
-from tilewright.lower.ptx.rings import ring_stages
+from tilewright.lower.ptx.copies.rings import ring_stages
 
 _WAIT_HINT_NANOSECONDS = 10_000_000
 

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.build import Build
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import GlobalPlace
 from tilewright.lower.ptx.run_time import stride_name

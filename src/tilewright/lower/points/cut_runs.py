@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.lower.points.wide_loads import WORD_BYTES
+from tilewright.lower.ptx.copies.global_access import constant_address
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.global_access import constant_address
 
 _HALF_BYTES = 2
 _HALF_BITS = 16

@@ -14,18 +14,18 @@ from xdsl.ir import SSAValue
 from tilewright.base.size import number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import sizes_of
-from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.global_access import (
+from tilewright.lower.ptx.copies.global_access import (
     ELEMENT_BYTES,
     displaced_address,
     load_as_float,
     load_index,
     store_element,
 )
+from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering, integers
+from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace, Places, ScalarPlace
 from tilewright.lower.ptx.run_time import POINTS
-from tilewright.lower.ptx.scalar_region import lower_scalar_op, scalar_register
 
 _UNROLL = 4
 

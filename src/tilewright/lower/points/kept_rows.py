@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.lower.points.wide_loads import WORD_BYTES, load_singly
+from tilewright.lower.ptx.copies.global_access import constant_address
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.global_access import constant_address
 from tilewright.lower.ptx.places import GlobalPlace
 
 

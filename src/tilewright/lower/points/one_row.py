@@ -23,11 +23,11 @@ from tilewright.lower.points.row_folds import IDENTITIES, Chosen, better
 from tilewright.lower.points.row_strip import Strip
 from tilewright.lower.points.row_walks import Walk, is_costly, joins_a_sum, product_of
 from tilewright.lower.points.wide_loads import widened
+from tilewright.lower.ptx.copies.global_access import load_as_float, store_element
 from tilewright.lower.ptx.emit import Text, float_literal
-from tilewright.lower.ptx.global_access import load_as_float, store_element
+from tilewright.lower.ptx.numbers.scalar import emit_scalar
+from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op
 from tilewright.lower.ptx.places import IndexPlace, Places, ScalarPlace
-from tilewright.lower.ptx.scalar import emit_scalar
-from tilewright.lower.ptx.scalar_region import lower_scalar_op
 
 _PAIRS = {"bf16": {"max": 0xFF80FF80, "min": 0x7F807F80}, "f16": {"max": 0xFC00FC00, "min": 0x7C007C00}}
 """Two identities in a word, of elements and functions of which two are folded at once."""

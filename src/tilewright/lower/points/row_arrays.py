@@ -26,14 +26,14 @@ from tilewright.lower.points.row_strip import Strip
 from tilewright.lower.points.row_walks import reached
 from tilewright.lower.points.runs import array_bytes, narrowed
 from tilewright.lower.points.wide_loads import WORD_BYTES, WideLoad, arrived, issue_wide, load_singly, widened
-from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.global_access import (
+from tilewright.lower.ptx.copies.global_access import (
     ELEMENT_BYTES,
     constant_address,
     displaced_address,
     load_as_float,
     store_element,
 )
+from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace, Places
 
 _HALF_BYTES = 2

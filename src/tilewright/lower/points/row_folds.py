@@ -34,7 +34,7 @@ from tilewright.ir.placement import Placement, contributors
 from tilewright.ir.rows import BARRIER_BYTES
 from tilewright.lower.points.wide_loads import WORD_BYTES
 from tilewright.lower.ptx.emit import Text, float_literal
-from tilewright.lower.ptx.scalar import emit_scalar
+from tilewright.lower.ptx.numbers.scalar import emit_scalar
 
 WARP_THREADS = 32
 _WARP_SHIFT = 5

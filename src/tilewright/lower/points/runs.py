@@ -23,14 +23,14 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.lower.points.elementwise import affine_index, divided
 from tilewright.lower.points.wide_loads import WORD_BYTES, WideLoad, arrived, issue_wide, widened
-from tilewright.lower.ptx import int8
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.float8 import PTX_NAMES, pack_bytes
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.ptx.lowering import integers
+from tilewright.lower.ptx.numbers import int8
+from tilewright.lower.ptx.numbers.float8 import PTX_NAMES, pack_bytes
+from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace, Places, ScalarPlace
 from tilewright.lower.ptx.run_time import fixed_sizes
-from tilewright.lower.ptx.scalar_region import lower_scalar_op, scalar_register
 
 _UNROLL = 2
 _WHOLE = "1.0"

@@ -26,12 +26,12 @@ from tilewright.lower.exchange.steps import emit, prepare
 from tilewright.lower.exchange.words import Ready, linear_bytes
 from tilewright.lower.points.runs import narrowed
 from tilewright.lower.points.wide_loads import widened
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_element
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_element
 from tilewright.lower.ptx.lowering import Lowering, integers
+from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace, Places, ScalarPlace
 from tilewright.lower.ptx.run_time import fixed_sizes
-from tilewright.lower.ptx.scalar_region import lower_scalar_op, scalar_register
 
 _WORD_BYTES = 4
 _VECTOR_BYTES = 16

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.ir.decisions import RUN_BYTES
-from tilewright.lower.ptx import int8, ue8m0
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.float8 import widen_bytes
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address
+from tilewright.lower.ptx.numbers import int8, ue8m0
+from tilewright.lower.ptx.numbers.float8 import widen_bytes
 from tilewright.lower.ptx.places import GlobalPlace
 
 WORD_BYTES = 4

@@ -64,11 +64,10 @@ from tilewright.lower.points.elementwise import lower_elementwise
 from tilewright.lower.points.rows import lower_rows
 from tilewright.lower.points.runs import lower_runs
 from tilewright.lower.points.transpose import lower_transpose
-from tilewright.lower.ptx.async_copy import lower_async_copy
 from tilewright.lower.ptx.carried import carry_back, carry_in, carry_out, move, yielded_places
 from tilewright.lower.ptx.cluster_sync import lower_sync
-from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.fragment_memory import (
+from tilewright.lower.ptx.copies.async_copy import lower_async_copy
+from tilewright.lower.ptx.copies.fragment_memory import (
     lower_bulk_commit,
     lower_bulk_wait,
     lower_fence_proxy,
@@ -76,6 +75,19 @@ from tilewright.lower.ptx.fragment_memory import (
     lower_slot_write,
     lower_store,
 )
+from tilewright.lower.ptx.copies.prefetch import lower_prefetch
+from tilewright.lower.ptx.copies.remade import lower_remade
+from tilewright.lower.ptx.copies.rings import (
+    keep_releases_first,
+    lower_advance,
+    lower_arrive,
+    lower_arrive_expect,
+    lower_copy_issue,
+    lower_copy_store,
+    lower_drain,
+    meet,
+)
+from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.handed import lower_handed
 from tilewright.lower.ptx.indices import first_ahead, lower_affine, lower_index_divide, lower_index_load, next_ahead
 from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
@@ -90,18 +102,14 @@ from tilewright.lower.ptx.places import (
     Place,
     RingPlace,
 )
-from tilewright.lower.ptx.prefetch import lower_prefetch
-from tilewright.lower.ptx.remade import lower_remade
-from tilewright.lower.ptx.rings import (
-    keep_releases_first,
-    lower_advance,
-    lower_arrive,
-    lower_arrive_expect,
-    lower_copy_issue,
-    lower_copy_store,
-    lower_drain,
-    meet,
+from tilewright.lower.ptx.products.tensor_core import lower_wgmma_issue
+from tilewright.lower.ptx.products.tensor_memory import (
+    declare_memory,
+    enter_role,
+    lower_set_up,
+    lower_tensor,
 )
+from tilewright.lower.ptx.products.tensor_slots import lower_barrier_wait, lower_slots
 from tilewright.lower.ptx.run_time import (
     CLUSTERS,
     OF_MATRIX,
@@ -116,14 +124,6 @@ from tilewright.lower.ptx.run_time import (
     tiles_of_clusters,
 )
 from tilewright.lower.ptx.spill_slots import spill_slots_of, with_spill_slots
-from tilewright.lower.ptx.tensor_core import lower_wgmma_issue
-from tilewright.lower.ptx.tensor_memory import (
-    declare_memory,
-    enter_role,
-    lower_set_up,
-    lower_tensor,
-)
-from tilewright.lower.ptx.tensor_slots import lower_barrier_wait, lower_slots
 from tilewright.targets import target as target_named
 
 _Op = TypeVar("_Op", bound=Operation)

@@ -11,9 +11,9 @@ tests/end_to_end/test_blackwell_handed.py.
 from __future__ import annotations
 
 from tilewright.ir.ac.handed import WorkAskOp, WorkTakeOp
+from tilewright.lower.ptx.copies.rings import barrier_address
 from tilewright.lower.ptx.lowering import Lowering, slot_of
 from tilewright.lower.ptx.places import BufferPlace, SlotPlace
-from tilewright.lower.ptx.rings import barrier_address
 
 _UNIT_THREADS = 128
 

@@ -32,7 +32,7 @@ from tilewright.machine.protocol.live_ranges import (
     writers_of,
     written_once,
 )
-from tilewright.machine.protocol.slice_operands import Facts, facts_of, is_volatile
+from tilewright.machine.protocol.slicing.slice_operands import Facts, facts_of, is_volatile
 
 REGISTER = re.compile(r"%[A-Za-z]+[0-9]+")
 _MULTIPLY = "wgmma.mma_async"

@@ -17,7 +17,7 @@ from xdsl.ir import Block, SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.points.elementwise import divided
-from tilewright.lower.ptx.global_access import load_index
+from tilewright.lower.ptx.copies.global_access import load_index
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace, Place
 

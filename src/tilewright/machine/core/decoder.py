@@ -43,7 +43,7 @@ from tilewright.targets import Target
 if TYPE_CHECKING:
     from tilewright.machine.core.state import Cta
     from tilewright.machine.core.step import Plain
-    from tilewright.machine.protocol.polls import Poll
+    from tilewright.machine.protocol.loops.polls import Poll
 
 Observer = Callable[[Event], None]
 _Form = TypeVar("_Form")

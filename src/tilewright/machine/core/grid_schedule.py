@@ -10,7 +10,7 @@ follow, and the run is given up after many such rounds (LV202). A loop that wait
 keeps its cluster busy until the step limit.
 
 Not handled: a grid whose CTAs are not all resident at once, on which nobody may rely who lets CTAs wait for others.
-Checked by: tests/machine/protocol/test_polls.py.
+Checked by: tests/machine/protocol/loops/test_polls.py.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ nobody else can move. Delaying a warp is always allowed, so this picks among int
 
 Strong loads that are no polls may be part of a loop that waits, too: a warp that has made such a load many times in a
 row with the same result waits for the next round as well. What it waits for is then not known, so that a run which gets
-no further this way is given up, not called a hang. Checked by: tests/machine/protocol/test_polls.py.
+no further this way is given up, not called a hang. Checked by: tests/machine/protocol/loops/test_polls.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.machine.core.fault import Awaited
 from tilewright.machine.core.lanes import FULL, UNINITIALISED, indices
 from tilewright.machine.core.state import Block, Strand, Warp
 from tilewright.machine.core.step import Control, Plain, Signal
-from tilewright.machine.protocol.polls import Poll
+from tilewright.machine.protocol.loops.polls import Poll
 
 _SAME_RESULTS = 32
 """Equal results in a row after which a strong load is taken for a wait."""

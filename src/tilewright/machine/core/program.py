@@ -13,8 +13,8 @@ from tilewright.machine.core.lanes import poison
 from tilewright.machine.core.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
 from tilewright.machine.events_only.dropped_values import MovedValues
 from tilewright.machine.instruction import handler_of
-from tilewright.machine.protocol.polls import is_strong_load
-from tilewright.machine.protocol.slice_operands import Kind, kind_of
+from tilewright.machine.protocol.loops.polls import is_strong_load
+from tilewright.machine.protocol.slicing.slice_operands import Kind, kind_of
 from tilewright.machine.tensor_core.fenced_accesses import with_accesses_seen
 
 

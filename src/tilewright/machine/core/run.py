@@ -45,7 +45,7 @@ from tilewright.machine.core.program import Program, decode
 from tilewright.machine.core.shared_layout import local_frame, shared_layout
 from tilewright.machine.core.state import Cluster, Counts, Cta, Warp
 from tilewright.machine.events_only.dropped_values import DroppedValues
-from tilewright.machine.protocol.polls import Poll, polls_of
+from tilewright.machine.protocol.loops.polls import Poll, polls_of
 from tilewright.machine.tensor_core.warpgroup import WARPS, Warpgroup, WarpMatrixState
 from tilewright.targets import Target
 

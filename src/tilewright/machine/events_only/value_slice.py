@@ -30,7 +30,7 @@ from tilewright.machine.core.lanes import UNINITIALISED, Lanes, Registers, poiso
 from tilewright.machine.core.step import Plain, Step, guarded
 from tilewright.machine.events_only.dropped_values import MovedValues
 from tilewright.machine.protocol.lanes_together import needs_all_threads
-from tilewright.machine.protocol.slice_operands import Kind
+from tilewright.machine.protocol.slicing.slice_operands import Kind
 
 _KNOWN = frozenset({
     "ld", "st", "st.async", "ldmatrix", "stmatrix",

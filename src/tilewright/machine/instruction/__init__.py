@@ -18,12 +18,12 @@ from tilewright.machine.core.step import Control, Plain
 Handler = Callable[[Decoder, Instruction, Modifiers], Plain | Control]
 
 _ROWS = {
-    "integer": "add sub mul mad fma mul24 mad24 div rem min max neg abs sad dp4a dp2a addc subc madc",
-    "bits": "and or xor not cnot lop3 shl shr shf bfe bfi popc clz brev bfind bmsk szext fns prmt",
-    "compare": "setp set slct testp",
-    "floating": "ex2 lg2 rcp rsqrt sqrt sin cos tanh copysign",
-    "convert": "cvt cvt.pack",
-    "move": "createpolicy mov cvta isspacep mapa getctarank selp",
+    "arithmetic.integer": "add sub mul mad fma mul24 mad24 div rem min max neg abs sad dp4a dp2a addc subc madc",
+    "arithmetic.bits": "and or xor not cnot lop3 shl shr shf bfe bfi popc clz brev bfind bmsk szext fns prmt",
+    "arithmetic.compare": "setp set slct testp",
+    "arithmetic.floating": "ex2 lg2 rcp rsqrt sqrt sin cos tanh copysign",
+    "arithmetic.convert": "cvt cvt.pack",
+    "arithmetic.move": "createpolicy mov cvta isspacep mapa getctarank selp",
     "control": (
         "bra brx.idx call exit ret trap brkpt nanosleep griddepcontrol.wait griddepcontrol.launch_dependents "
         "prefetch prefetchu prefetch.tensormap cp.async.bulk.prefetch cp.async.bulk.prefetch.tensor discard "
@@ -35,7 +35,9 @@ _ROWS = {
         "membar fence fence.mbarrier_init fence.proxy.async fence.proxy.async::generic fence.proxy.alias "
         "fence.proxy.tensormap::generic"
     ),
-    "async_copy": ("cp.async cp.async.commit_group cp.async.wait_group cp.async.wait_all cp.async.mbarrier.arrive"),
+    "copies.async_copy": (
+        "cp.async cp.async.commit_group cp.async.wait_group cp.async.wait_all cp.async.mbarrier.arrive"
+    ),
     "warp_wide": "elect.sync shfl.sync vote.sync activemask match.any.sync match.all.sync redux.sync",
     "barriers": (
         "bar.sync bar.arrive bar.cta.sync bar.cta.arrive barrier.sync barrier.arrive barrier.cta.sync "
@@ -47,22 +49,24 @@ _ROWS = {
         "mbarrier.arrive_drop mbarrier.arrive_drop.expect_tx mbarrier.expect_tx mbarrier.complete_tx "
         "mbarrier.test_wait mbarrier.try_wait mbarrier.pending_count"
     ),
-    "bulk": (
+    "copies.bulk": (
         "cp.async.bulk.tensor cp.async.bulk cp.reduce.async.bulk.tensor cp.reduce.async.bulk "
         "cp.async.bulk.commit_group cp.async.bulk.wait_group"
     ),
-    "async_store": ("st.async red.async st.bulk clusterlaunchcontrol.try_cancel clusterlaunchcontrol.query_cancel"),
-    "tensor_maps": "tensormap.replace tensormap.cp_fenceproxy",
-    "matrix": "ldmatrix stmatrix movmatrix",
-    "mma": "mma.sync",
-    "wgmma": "wgmma.fence wgmma.mma_async wgmma.commit_group wgmma.wait_group",
-    "tcgen05": (
+    "copies.async_store": (
+        "st.async red.async st.bulk clusterlaunchcontrol.try_cancel clusterlaunchcontrol.query_cancel"
+    ),
+    "copies.tensor_maps": "tensormap.replace tensormap.cp_fenceproxy",
+    "tensor_core.matrix": "ldmatrix stmatrix movmatrix",
+    "tensor_core.mma": "mma.sync",
+    "tensor_core.wgmma": "wgmma.fence wgmma.mma_async wgmma.commit_group wgmma.wait_group",
+    "tensor_core.tcgen05": (
         "tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit tcgen05.fence::before_thread_sync "
         "tcgen05.fence::after_thread_sync"
     ),
-    "tcgen05_copy": "tcgen05.cp tcgen05.shift tcgen05.commit",
-    "tcgen05_mma": "tcgen05.mma tcgen05.mma.sp tcgen05.mma.ws tcgen05.mma.ws.sp",
-    "tcgen05_move": "tcgen05.ld tcgen05.ld.red tcgen05.st tcgen05.wait::ld tcgen05.wait::st",
+    "tensor_core.tcgen05_copy": "tcgen05.cp tcgen05.shift tcgen05.commit",
+    "tensor_core.tcgen05_mma": "tcgen05.mma tcgen05.mma.sp tcgen05.mma.ws tcgen05.mma.ws.sp",
+    "tensor_core.tcgen05_move": "tcgen05.ld tcgen05.ld.red tcgen05.st tcgen05.wait::ld tcgen05.wait::st",
 }
 """The rows that each module's `HANDLERS` has, by the module's name."""
 

@@ -16,9 +16,9 @@ from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Address, Instruction, Module, Register, Symbol
 from tilewright.machine.core.lanes import UNINITIALISED, Registers, indices
 from tilewright.machine.core.memory import GlobalMemory
-from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_operands import symbols_read
-from tilewright.machine.protocol.steering import steering
+from tilewright.machine.protocol.slicing.slice import Slice
+from tilewright.machine.protocol.slicing.slice_operands import symbols_read
+from tilewright.machine.protocol.slicing.steering import steering
 
 _SPACES = ("const", "generic")
 

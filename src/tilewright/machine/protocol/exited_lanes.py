@@ -23,7 +23,7 @@ from tilewright.frontends.ptx.ast import Immediate, Instruction
 from tilewright.machine.core.lanes import FULL, to_bits
 from tilewright.machine.core.state import Warp
 from tilewright.machine.protocol.lanes_together import needs_all_threads
-from tilewright.machine.protocol.slice_flow import Flow
+from tilewright.machine.protocol.slicing.slice_flow import Flow
 
 _NAMING = ("elect.sync", "bar.warp.sync")
 """Instructions that wait for all threads of a mask, their last operand."""

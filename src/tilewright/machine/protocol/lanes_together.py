@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, PairOfPredicates, Register
-from tilewright.machine.protocol.slice_operands import Facts, is_volatile, symbols_read
+from tilewright.machine.protocol.slicing.slice_operands import Facts, is_volatile, symbols_read
 
 if TYPE_CHECKING:
-    from tilewright.machine.protocol.slice import Text
+    from tilewright.machine.protocol.slicing.slice import Text
 
 _ALIGNED_ROWS = ("bar.sync", "bar.arrive", "bar.red", "bar.cta.sync", "bar.cta.arrive", "bar.cta.red")
 _BY_LANE = ("%tid", "%laneid", "%lanemask")

@@ -32,8 +32,8 @@ from tilewright.machine.core.event import BarrierPeek, BarrierWait
 from tilewright.machine.core.lanes import FULL, predicate_mask
 from tilewright.machine.core.state import Strand, Warp
 from tilewright.machine.core.step import Control, Signal, Step
-from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_operands import writes_of
+from tilewright.machine.protocol.slicing.slice import Slice
+from tilewright.machine.protocol.slicing.slice_operands import writes_of
 
 WAITS = frozenset({"mbarrier.test_wait", "mbarrier.try_wait"})
 

@@ -28,8 +28,8 @@ from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.constant_words import load_address, may_read_constants
 from tilewright.machine.protocol.peeked_outcomes import PeekedOutcomes
 from tilewright.machine.protocol.several_devices import SUMS, as_own_access
-from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.steering import steering
+from tilewright.machine.protocol.slicing.slice import Slice
+from tilewright.machine.protocol.slicing.steering import steering
 from tilewright.machine.protocol.undefined_registers import UndefinedRegisters, may_be_unwritten
 from tilewright.machine.taint.lane_order import same_in_any_order
 from tilewright.machine.taint.steps import StepFacts, tainted_step

@@ -38,7 +38,7 @@ from tilewright.machine.core.scheduler import Canonical, run_canonically, run_cl
 from tilewright.machine.core.state import Cluster, Counts, Warp
 from tilewright.machine.protocol.exited_lanes import ExitedLanes
 from tilewright.machine.protocol.protocol_program import Assembly, UnknownReason, assemble_slice
-from tilewright.machine.protocol.slice import (
+from tilewright.machine.protocol.slicing.slice import (
     Slice,
     Text,
     cheap_stores,

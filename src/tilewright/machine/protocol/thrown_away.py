@@ -23,8 +23,8 @@ from collections.abc import Iterable
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Immediate, Instruction
-from tilewright.machine.protocol.slice import Text
-from tilewright.machine.protocol.slice_operands import registers_of
+from tilewright.machine.protocol.slicing.slice import Text
+from tilewright.machine.protocol.slicing.slice_operands import registers_of
 
 _LOAD = "tcgen05.ld"
 _OF_SELECT = 4

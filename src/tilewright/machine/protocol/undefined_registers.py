@@ -22,7 +22,7 @@ from tilewright.base.span import Span
 from tilewright.base.value import dataclass
 from tilewright.machine.core.program import Program
 from tilewright.machine.core.state import Warp
-from tilewright.machine.protocol.slice import SINK_ROLES, Slice
+from tilewright.machine.protocol.slicing.slice import SINK_ROLES, Slice
 from tilewright.machine.taint.taint import Sources
 from tilewright.machine.taint.tracker import Tracker
 

@@ -60,10 +60,10 @@ from tilewright.machine.core.lanes import FULL, UNINITIALISED, WARP_SIZE, predic
 from tilewright.machine.core.special import special_register
 from tilewright.machine.core.state import Cluster, Warp
 from tilewright.machine.core.step import Signal, Step
-from tilewright.machine.instruction.carry import FLAG
+from tilewright.machine.instruction.arithmetic.carry import FLAG
 from tilewright.machine.instruction.warp_wide import SHUFFLES, lanes_read
-from tilewright.machine.protocol.slice import Slice, closure, reads_call_parameter
-from tilewright.machine.protocol.slice_operands import is_volatile, registers_of
+from tilewright.machine.protocol.slicing.slice import Slice, closure, reads_call_parameter
+from tilewright.machine.protocol.slicing.slice_operands import is_volatile, registers_of
 
 Words = npt.NDArray[np.uint64]
 _THREAD = ("%tid.", "%laneid", "%lanemask")

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_flow import Flow, NaturalLoop
+from tilewright.machine.protocol.slicing.slice import Slice
+from tilewright.machine.protocol.slicing.slice_flow import Flow, NaturalLoop
 from tilewright.machine.symbolic.reached import closed
 
 _WRITTEN = ("shared", "generic", "local")

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilewright.machine.protocol.ending_loops import exits_of
-from tilewright.machine.protocol.slice import Slice, Text, protocol_slice
+from tilewright.machine.protocol.loops.ending_loops import exits_of
+from tilewright.machine.protocol.slicing.slice import Slice, Text, protocol_slice
 from tilewright.machine.symbolic.memory_words import STRONG
 
 

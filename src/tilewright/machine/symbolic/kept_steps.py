@@ -1,12 +1,12 @@
 """Which instructions of a slice count in a proof, and which leave a trace that no event tells of?
 
 Not handled: what a run makes of them (`symbolic.steps`). Checked by: tests/machine/symbolic/test_tracker.py, and by the
-coverage that rests on it, tests/driver/explore/test_coverage.py.
+coverage that rests on it, tests/driver/explore/gaps/test_coverage.py.
 """
 
 from __future__ import annotations
 
-from tilewright.machine.protocol.slice import Slice
+from tilewright.machine.protocol.slicing.slice import Slice
 
 
 def is_protocol(sliced: Slice, position: int) -> bool:

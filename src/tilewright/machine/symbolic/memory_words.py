@@ -27,10 +27,10 @@ from tilewright.machine.core.lanes import (
 )
 from tilewright.machine.core.memory import PARAM_WINDOW
 from tilewright.machine.core.state import Warp
-from tilewright.machine.instruction.async_store import request_of
+from tilewright.machine.instruction.copies.async_store import request_of
 from tilewright.machine.protocol.constant_words import reads_open_constants
 from tilewright.machine.protocol.several_devices import writes_to_several
-from tilewright.machine.protocol.slice_flow import Flow
+from tilewright.machine.protocol.slicing.slice_flow import Flow
 from tilewright.machine.symbolic.expression import TAKEN, Input, Leaf, Source
 from tilewright.machine.symbolic.traced import Traced
 from tilewright.machine.symbolic.tracker import Pieces, leaf_of

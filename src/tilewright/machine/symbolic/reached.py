@@ -8,8 +8,8 @@ tests/machine/symbolic/test_tracker.py.
 
 from __future__ import annotations
 
-from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_operands import reads_answer
+from tilewright.machine.protocol.slicing.slice import Slice
+from tilewright.machine.protocol.slicing.slice_operands import reads_answer
 
 SHAPES = ("%nctaid", "%ctaid", "%nclusterid", "%clusterid")
 """What the special registers that the grid decides about begin with."""

@@ -28,7 +28,7 @@ from tilewright.machine.core.lanes import (
 from tilewright.machine.core.memory import SHARED_WINDOW
 from tilewright.machine.core.state import Strand, Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step
-from tilewright.machine.protocol.slice import Slice
+from tilewright.machine.protocol.slicing.slice import Slice
 from tilewright.machine.symbolic.exchanged_lanes import exchanged
 from tilewright.machine.symbolic.expression import Applied, Node, Source, where
 from tilewright.machine.symbolic.heeded_bits import masked

@@ -22,8 +22,8 @@ from tilewright.machine.core.lanes import (
 from tilewright.machine.core.program import decode_one
 from tilewright.machine.core.step import Plain, Step
 from tilewright.machine.protocol.constant_words import LoadAddress, load_address
-from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_operands import Role, names_taken_work, reads_answer
+from tilewright.machine.protocol.slicing.slice import Slice
+from tilewright.machine.protocol.slicing.slice_operands import Role, names_taken_work, reads_answer
 from tilewright.machine.symbolic.expression import Node
 from tilewright.machine.symbolic.heeded_bits import heeded_bits
 from tilewright.machine.symbolic.kept_steps import changes_private_memory, is_protocol

@@ -20,7 +20,7 @@ import numpy as np
 from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Address, Instruction, Register, Vector
 from tilewright.machine.core.lanes import UNINITIALISED, Registers, indices
-from tilewright.machine.protocol.slice_operands import Facts
+from tilewright.machine.protocol.slicing.slice_operands import Facts
 
 _IN_ANY_ORDER = frozenset({"add", "and", "or", "xor", "min", "max"})
 _WHOLE = re.compile(r"([usb])(\d+)")

@@ -25,8 +25,8 @@ from tilewright.machine.core.program import decode_one
 from tilewright.machine.core.state import Strand, Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.constant_words import LoadAddress, reads_open_constants
-from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_operands import Role, is_volatile, names_taken_work
+from tilewright.machine.protocol.slicing.slice import Slice
+from tilewright.machine.protocol.slicing.slice_operands import Role, is_volatile, names_taken_work
 from tilewright.machine.taint.lane_order import lane_store
 from tilewright.machine.taint.local import LocalAccess
 from tilewright.machine.taint.taint import KNOWN, MayTaint, Origin, What, is_by_chance, silent_access, source_kind

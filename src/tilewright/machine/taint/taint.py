@@ -23,8 +23,8 @@ from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Address, Instruction, Symbol
 from tilewright.machine.core.parameters import ParameterPlaces, parameter_places, place_of
 from tilewright.machine.protocol.lanes_together import needs_all_threads, varying
-from tilewright.machine.protocol.slice import Slice, reads_call_parameter
-from tilewright.machine.protocol.slice_operands import is_volatile, names_taken_work, symbols_read
+from tilewright.machine.protocol.slicing.slice import Slice, reads_call_parameter
+from tilewright.machine.protocol.slicing.slice_operands import is_volatile, names_taken_work, symbols_read
 
 Origin = frozenset[int]
 """Numbers of sources. Empty: the value is known."""

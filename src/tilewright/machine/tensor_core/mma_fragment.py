@@ -7,7 +7,7 @@ B (k x n): register s, element j stands at row 4es + et + j, column g;
 C and D (m x n): value 2r + i stands at row g + 8r, column 2t + i; 16-bit values are packed in pairs.
 
 Not handled: m8n8k4 of f16 (whose fragments quad-pairs hold), sparse operands and their metadata.
-Checked by: tests/machine/instruction/test_mma.py (the ISA's formulas for each shape, and products).
+Checked by: tests/machine/instruction/tensor_core/test_mma.py (the ISA's formulas for each shape, and products).
 """
 
 from __future__ import annotations

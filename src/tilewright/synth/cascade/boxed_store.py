@@ -8,7 +8,7 @@ Where threads compute between products, boxes do not pay in general: with them a
 2.4 % longer, though a sliding window of 128 keys takes 3 % less (H200); why is not known.
 
 Those of a walk's iterations are decided by `walked_store`. Not handled: of those that lie contiguous along the rows,
-matrices of a batch. Checked by: tests/synth/cascade/test_sum_tile.py.
+matrices of a batch. Checked by: tests/synth/cascade/sums/test_sum_tile.py.
 """
 
 from __future__ import annotations

@@ -60,24 +60,17 @@ from tilewright.ir.tile.gather import GatherOp, blocks_along, read_dimensions, r
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile.unedited import while_unedited
 from tilewright.ir.tile.walked_block import WalkedBlockOp
-from tilewright.synth.cascade import issued_ahead
-from tilewright.synth.cascade.added_sums import added_products, registers_of_values
 from tilewright.synth.cascade.groups import begins_early_in_groups, group_decision, tile_count, tiles_of
-from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
-from tilewright.synth.cascade.joined_slots import joined_slots
-from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
-from tilewright.synth.cascade.own_bytes import brings_its_own
-from tilewright.synth.cascade.pairs import CLUSTER as PAIR
-from tilewright.synth.cascade.pairs import obstacle, pair_columns, refuse_other_clusters
-from tilewright.synth.cascade.past_end import bounded_once
-from tilewright.synth.cascade.register_sum import sum_in_registers
-from tilewright.synth.cascade.remade import (
+from tilewright.synth.cascade.slots.joined_slots import joined_slots
+from tilewright.synth.cascade.slots.looked_up import by_tables, looked_up_registers
+from tilewright.synth.cascade.slots.own_bytes import brings_its_own
+from tilewright.synth.cascade.slots.remade import (
     inner_axis,
     made_anew,
     room_bytes,
 )
-from tilewright.synth.cascade.shared_columns import shared_columns
-from tilewright.synth.cascade.slot_maps import (
+from tilewright.synth.cascade.slots.shared_columns import shared_columns
+from tilewright.synth.cascade.slots.slot_maps import (
     SLICE_SPANS,
     WalkTile,
     check_brought,
@@ -88,23 +81,30 @@ from tilewright.synth.cascade.slot_maps import (
     tiniest_tile,
     whole_columns,
 )
-from tilewright.synth.cascade.slot_pieces import by_threads, piece_words
-from tilewright.synth.cascade.sum_tile import choose_sum_tile, is_computed
-from tilewright.synth.cascade.sum_time import sum_cycles
-from tilewright.synth.cascade.tensor_columns import (
+from tilewright.synth.cascade.slots.slot_pieces import by_threads, piece_words
+from tilewright.synth.cascade.slots.unmapped_slots import with_room
+from tilewright.synth.cascade.sums.added_sums import added_products, registers_of_values
+from tilewright.synth.cascade.sums.pairs import CLUSTER as PAIR
+from tilewright.synth.cascade.sums.pairs import obstacle, pair_columns, refuse_other_clusters
+from tilewright.synth.cascade.sums.register_sum import sum_in_registers
+from tilewright.synth.cascade.sums.sum_tile import choose_sum_tile, is_computed
+from tilewright.synth.cascade.sums.sum_time import sum_cycles
+from tilewright.synth.cascade.sums.tensor_columns import (
     SUM_SLOTS,
     slot_sums,
     staying_sums,
     summed_columns,
     tensor_placement,
 )
-from tilewright.synth.cascade.tensor_factors import factor_words, loads_of_factors, refuse_pairs, scaling_remedy
-from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
-from tilewright.synth.cascade.unmapped_slots import with_room
+from tilewright.synth.cascade.sums.tensor_factors import factor_words, loads_of_factors, refuse_pairs, scaling_remedy
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
-from tilewright.synth.cascade.walk_iteration import adds_late, order_pays, skips_ones
-from tilewright.synth.cascade.walk_range import unit_range, walk_range
-from tilewright.synth.cascade.walk_time import (
+from tilewright.synth.cascade.walk import issued_ahead
+from tilewright.synth.cascade.walk.issue_plan import IssuePlan, issue_plan
+from tilewright.synth.cascade.walk.past_end import bounded_once
+from tilewright.synth.cascade.walk.tile_order import TakenOrder, order_of_walks
+from tilewright.synth.cascade.walk.walk_iteration import adds_late, order_pays, skips_ones
+from tilewright.synth.cascade.walk.walk_range import unit_range, walk_range
+from tilewright.synth.cascade.walk.walk_time import (
     consumers_percent,
     ctas_together,
     iteration_cost,

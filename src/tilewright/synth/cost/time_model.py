@@ -34,7 +34,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.synth.cascade.slot_pieces import copying_cycles
+from tilewright.synth.cascade.slots.slot_pieces import copying_cycles
 from tilewright.synth.cost.product_kernel import ProductKernel, product_kernel
 from tilewright.synth.tile.long_sum import handing_cycles
 from tilewright.synth.tile.long_sum import parameters_of as sum_parameters_of

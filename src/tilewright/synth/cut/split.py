@@ -34,7 +34,7 @@ from tilewright.ir.tile.facts import gathers, grouping, loops, the_grid, the_pro
 from tilewright.ir.tile.gather import blocks_along
 from tilewright.ir.tile.reduce import ArgReduceOp
 from tilewright.ir.tile.types import IndexType, RuleViolation, TensorType, ValueType, tensor_type
-from tilewright.synth.cascade.past_end import bounded_once
+from tilewright.synth.cascade.walk.past_end import bounded_once
 from tilewright.synth.cut.further_axis import FurtherAxis
 from tilewright.synth.cut.handover import Cut, array_bytes, free_name, padded_strides, program_of
 from tilewright.synth.streaming.axis import streamed_axes

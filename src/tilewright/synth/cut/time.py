@@ -33,9 +33,9 @@ from tilewright.ir.tile.facts import axes_of, dots, loads, loops, reductions, st
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.ir.tile.unedited import while_unedited
 from tilewright.synth.cascade.groups import tiles_of
-from tilewright.synth.cascade.sum_time import sum_cycles
-from tilewright.synth.cascade.walk_iteration import iteration_cycles
-from tilewright.synth.cascade.walk_time import ctas_together
+from tilewright.synth.cascade.sums.sum_time import sum_cycles
+from tilewright.synth.cascade.walk.walk_iteration import iteration_cycles
+from tilewright.synth.cascade.walk.walk_time import ctas_together
 from tilewright.synth.cost.roofline import (
     compulsory_bytes,
     predicted_microseconds,

@@ -2,7 +2,7 @@
 
 A result is stored by bulk copies where a map is legal (`legal.plan.operand_plan`) and no row ends inside the 16 bytes
 that the copy engine writes at once; else by plain stores, which leave their reason. How walks bring operands:
-`synth.cascade.slot_maps`.
+`synth.cascade.slots.slot_maps`.
 Checked by: tests/synth/test_decide.py and test_operands.py.
 """
 

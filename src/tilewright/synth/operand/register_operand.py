@@ -11,7 +11,7 @@ along the latter and loaded once, with vectors along either; products of 16-bit 
 whole slots (past its end the expression of a 0 need not be finite, and would be multiplied). The product is transposed
 where the operand is the right one. CTAs share no loads: a slot that threads have read is released to other CTAs only at
 the cluster's scope, which costs a fence of the device's memory for each. Everything else is materialized, as is one of
-two computed operands. Checked by: tests/synth/cascade/test_register_sum.py, and by `contract` on the lowered
+two computed operands. Checked by: tests/synth/cascade/sums/test_register_sum.py, and by `contract` on the lowered
 kernel.
 """
 
@@ -63,7 +63,7 @@ _INSTRUCTIONS = {
     Function.TANH: 60.0,
     Function.GELU: 56.0,
 }
-"""Of the scalar functions that take more than one (see `lower.ptx.scalar`), with the waits of their chains."""
+"""Of the scalar functions that take more than one (see `lower.ptx.numbers.scalar`), with the waits of their chains."""
 _KEPT_REGISTERS = 40
 """Of a thread, for addresses, loop counters and elements on their way."""
 

@@ -1,7 +1,7 @@
 """Which products that threads add to a total, slot by slot, fit a consumer's registers?
 
 A total and a product of its size do at least; two slots' products beside the total let the tensor core multiply one
-while threads add the other. Checked by: tests/synth/cascade/test_scaled_sums.py.
+while threads add the other. Checked by: tests/synth/cascade/sums/test_scaled_sums.py.
 """
 
 from __future__ import annotations

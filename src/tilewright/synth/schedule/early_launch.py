@@ -12,8 +12,8 @@ A walk that stores nothing on the way begins early too, which short ones gain by
 
 Of several kernels that hand values over, each begins as what comes before it allows: a kernel of points or of folds
 behind whatever there is; a walk or a product behind either as products do behind copies, and behind another product
-always. The first may follow the last, in the next call. Walks of tiles that share no bytes (`synth.cascade.own_bytes`)
-have no neighbours to keep, and begin early always. Decode of two kernels gains by it.
+always. The first may follow the last, in the next call. Walks of tiles that share no bytes
+(`synth.cascade.slots.own_bytes`) have no neighbours to keep, and begin early always. Decode of two kernels gains by it.
 Every kernel that begins early lets the next one begin once it knows that those before it have ended, so that whoever
 waits for one has waited for all. What a kernel before writes is not asked for ahead.
 
@@ -33,7 +33,7 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.synth.cascade.groups import tiles_of
-from tilewright.synth.cascade.own_bytes import brings_its_own
+from tilewright.synth.cascade.slots.own_bytes import brings_its_own
 from tilewright.synth.tile.wanted import Wanted
 
 _IN_WAVES = "launched after the copies have ended, so that neighbouring tiles are computed side by side"

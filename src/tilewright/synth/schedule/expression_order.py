@@ -2,8 +2,8 @@
 
 Usually all loads stand first, so that an assembler may have them on their way together. Where that keeps more values
 than the registers of a thread hold, while as many CTAs share a multiprocessor as the launch has for it, the order is
-chosen by what it keeps live (`solve.register_block`): loads then stand where they are wanted. An assembler follows the
-order it is given, in large (`python -m bench registers`): it moves loads up as far as it has registers.
+chosen by what it keeps live (`solve.scheduling.register_block`): loads then stand where they are wanted. An assembler
+follows the order it is given, in large (`python -m bench registers`): it moves loads up as far as it has registers.
 
 The optimum is searched where the schedule of a loop would be (`Wanted.schedule`). Not handled: temporaries inside one
 operation, and the points that a thread works on at once, which an assembler interleaves as it likes.
@@ -16,7 +16,7 @@ import math
 
 from tilewright.ir.expression_nodes import ExpressionNodes, expression_nodes
 from tilewright.ir.tile import operations as tile
-from tilewright.solve.register_block import BlockOperation, RegisterBlock, fast_order, pressure
+from tilewright.solve.scheduling.register_block import BlockOperation, RegisterBlock, fast_order, pressure
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -66,7 +66,7 @@ def choose_order(
     words = "by a heuristic"
     order = fast_order(block)
     if wanted.schedule == "optimal":
-        from tilewright.solve.register_order import least_pressure
+        from tilewright.solve.scheduling.register_order import least_pressure
 
         best = least_pressure(block)
         order = best.order

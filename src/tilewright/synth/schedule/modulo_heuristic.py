@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.solve.marked_graph import Arc, earliest_starts
-from tilewright.solve.modulo_problem import ModuloProblem, ModuloSolution, arcs_of, bounds, serial_interval
+from tilewright.solve.scheduling.marked_graph import Arc, earliest_starts
+from tilewright.solve.scheduling.modulo_problem import ModuloProblem, ModuloSolution, arcs_of, bounds, serial_interval
 
 _ATTEMPTS_PER_OPERATION = 12
 _GROWTH = 32
@@ -27,7 +27,7 @@ _Contention = tuple[tuple[tuple[int, int, int], ...], ...]
 
 def heuristic(problem: ModuloProblem, bound: int | None = None) -> ModuloSolution | None:
     """The schedule of the shortest interval found; None where there is none up to that at which turns run one after the
-    other. bound: the tightest of `solve.modulo_problem.bounds`, where it is known already."""
+    other. bound: the tightest of `solve.scheduling.modulo_problem.bounds`, where it is known already."""
     best: ModuloSolution | None = None
     lower = bounds(problem)[0].interval if bound is None else bound
     for streams in _assignments(problem):

@@ -1,7 +1,7 @@
 """How many slices of its first tile a kernel asks for before the one before it has ended.
 
 A kernel that begins early waits before it loads, since what it loads may be what the one before writes; but it may have
-its operands brought into the L2 cache meanwhile (`lower.ptx.prefetch`). Asked for are four slices, half of what
+its operands brought into the L2 cache meanwhile (`lower.ptx.copies.prefetch`). Asked for are four slices, half of what
 most rings hold: with more, what the kernel that still runs loads comes later, and eight take up to 6 % longer
 (`python -m bench.probes.beginnings`). Nothing is asked for where an operand is computed by the launch before, nor where
 all CTAs may begin while the kernel before is in its midst: they would ask at the wrong time (measured: 1 us of 10 lost

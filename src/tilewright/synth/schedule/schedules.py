@@ -15,8 +15,8 @@ from tilewright.base.error import TilewrightError, Undecided
 from tilewright.ir.schedule import METHODS, Certificate, Method, Placement, Schedule, price_cycles
 from tilewright.ir.task_graph import TaskGraph, crossing_cycles, crossing_issue_slots, well_formed
 from tilewright.solve.bounded import Undetermined
-from tilewright.solve.marked_graph import cycle_without_token
-from tilewright.solve.modulo_problem import (
+from tilewright.solve.scheduling.marked_graph import cycle_without_token
+from tilewright.solve.scheduling.modulo_problem import (
     Bound,
     ModuloProblem,
     ModuloSolution,
@@ -135,7 +135,7 @@ def _live_problem(graph: TaskGraph) -> ModuloProblem:
 
 
 def schedule_graph(graph: TaskGraph, method: Method = "heuristic", *, seconds: float | None = None) -> Schedule:
-    """The schedule by that method. seconds: of the optimum, deterministic ones (see `solve.modulo`).
+    """The schedule by that method. seconds: of the optimum, deterministic ones (see `solve.scheduling.modulo`).
 
     Raises TilewrightError where there is none, Undecided where the optimum was not found in the time given.
     """
@@ -149,7 +149,7 @@ def schedule_graph(graph: TaskGraph, method: Method = "heuristic", *, seconds: f
             raise _no_schedule(graph)
         met = _certificate(problem, tightest) if found.interval == tightest.interval else None
         return _schedule(graph, found, method, tightest, met)
-    from tilewright.solve.modulo import DEFAULT_SECONDS, Impossible, optimum
+    from tilewright.solve.scheduling.modulo import DEFAULT_SECONDS, Impossible, optimum
 
     answer = optimum(problem, seconds=DEFAULT_SECONDS if seconds is None else seconds, known=found)
     if isinstance(answer, Undetermined):

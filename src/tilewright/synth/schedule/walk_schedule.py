@@ -2,7 +2,7 @@
 
 By the schedules of its loop's tasks (`synth.schedule.loop_schedule`). A sum in two levels waits for
 each product as its part is added, which is none of the distances here.
-Checked by: tests/synth/cascade/test_sum_tile.py.
+Checked by: tests/synth/cascade/sums/test_sum_tile.py.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from tilewright.ir.cascade_facts import cascade_axes
 from tilewright.ir.tile import operations as tile
 from tilewright.synth.cascade.decide import is_cascade
-from tilewright.synth.cascade.sum_tile import sum_question
-from tilewright.synth.cascade.tensor_columns import slot_sums
+from tilewright.synth.cascade.sums.sum_tile import sum_question
+from tilewright.synth.cascade.sums.tensor_columns import slot_sums
 from tilewright.synth.cost.model import Rates, rates_of
 from tilewright.synth.cost.tile_estimate import expected_cycles, mean_cycles, tile_work
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS

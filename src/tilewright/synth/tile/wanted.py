@@ -42,7 +42,7 @@ class Wanted:
     issuer: whether a role of its own issues, of walks that do more than sum, products whose operands are both slots.
     handed: whether the hardware hands out tiles whose walks have different lengths, one as a CTA is done with another.
     turned_side: points along either axis of the tiles that warps turn, at most.
-    asserts: whether the kernel asserts at run time what it does to tensor memory (`lower.ptx.tensor_asserts`).
+    asserts: whether the kernel asserts at run time what it does to tensor memory (`lower.ptx.products.tensor_asserts`).
     """
 
     tile: tuple[int, int] | None = None

@@ -12,7 +12,7 @@ from tests.contract.judged_stream import APART, PEER, W, ends
 
 from tilewright.contract.judge.happens_before import HappensBefore
 from tilewright.machine.core import event as ev
-from tilewright.machine.protocol.polls import Poll
+from tilewright.machine.protocol.loops.polls import Poll
 
 LOOK = at(50)
 ONE_IS_AWAITED = {LOOK: Poll(LOOK, "ne", 1, False, False)}

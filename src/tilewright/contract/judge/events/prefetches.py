@@ -3,7 +3,7 @@
 A prefetch of a tensor map changes nothing that a thread or a copy sees: L2 is the point of coherence of a device's
 memory, so it may come before `griddepcontrol.wait`. What remains is that the engine takes its coordinates: along the
 innermost dimension only multiples of 16 bytes, as for copies. Which boxes are asked for is of no consequence.
-Source: PTX ISA, cp.async.bulk.prefetch.tensor. Checked by: tests/lower/ptx/test_prefetch.py.
+Source: PTX ISA, cp.async.bulk.prefetch.tensor. Checked by: tests/lower/ptx/copies/test_prefetch.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """When CTAs wait for words of global memory, is it certain which write each wait sees?
 
-A run shows one write that lets a wait go (`machine.protocol.polls`); the verdict stands for all interleavings only if
-it is the same one in each. So all writes to such a word must be in order (happens-before), which then is their order in
-every run, and of each wait, on what was written as the n-th:
+A run shows one write that lets a wait go (`machine.protocol.loops.polls`); the verdict stands for all interleavings
+only if it is the same one in each. So all writes to such a word must be in order (happens-before), which then is their
+order in every run, and of each wait, on what was written as the n-th:
 
 - what it accepted earlier was overwritten before the wait began, as far as the waiter knows. So it cannot see that;
 - whoever writes the word next knows that the wait is over. So nothing else can be there, and the wait cannot miss it.
@@ -35,7 +35,7 @@ from tilewright.contract.judge.run_state import ClusterState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.contract.rules.replay_codes import RunFindings
 from tilewright.machine.core.event import WarpActor
-from tilewright.machine.protocol.polls import Poll
+from tilewright.machine.protocol.loops.polls import Poll
 
 Told = Sequence[tuple[int, int, int]]
 """Address, contents before and after, of the words of an access."""

@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 
 from tilewright.contract.judge.waits.known_outcome import evaluate, outcome_of
 from tilewright.frontends.ptx.ast import Instruction, Label, Register, Symbol
-from tilewright.machine.protocol.slice_operands import facts_of, is_volatile, registers_of
+from tilewright.machine.protocol.slicing.slice_operands import facts_of, is_volatile, registers_of
 
 Body = tuple[Instruction | Label, ...]
 _STATES = 2000

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Register
-from tilewright.machine.protocol.slice_operands import registers_of
+from tilewright.machine.protocol.slicing.slice_operands import registers_of
 
 
 def outcome_of(item: Instruction, known: Mapping[str, int]) -> bool | None:

@@ -19,8 +19,8 @@ from tilewright.base.span import Span
 from tilewright.contract.judge.waits.retried_waits import is_retried
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.machine.protocol.peeked_outcomes import WAITS
-from tilewright.machine.protocol.slice_flow import Flow, flow_of
-from tilewright.machine.protocol.slice_operands import Facts, facts_of
+from tilewright.machine.protocol.slicing.slice_flow import Flow, flow_of
+from tilewright.machine.protocol.slicing.slice_operands import Facts, facts_of
 
 _IDLE = frozenset({"bra", "nanosleep"})
 _ASIDE = ("param", "const")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction, Kernel
-from tilewright.machine.protocol.slice_flow import flow_of
+from tilewright.machine.protocol.slicing.slice_flow import flow_of
 
 
 def unwaited_loads(kernel: Kernel) -> tuple[Span, ...]:

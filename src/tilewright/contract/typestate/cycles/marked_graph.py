@@ -6,7 +6,7 @@ then slots. A cycle's sum is zero for events that wait for one another, so it is
 above zero. Vectors of integers under this order add up as numbers do, hence shortest paths (Bellman and Ford) find a
 cycle that is not above zero, if there is one. An arc whose distance has no bound holds less than any number of tokens.
 
-Shares no code with `solve.marked_graph`, which serves the schedules that are judged here.
+Shares no code with `solve.scheduling.marked_graph`, which serves the schedules that are judged here.
 Checked by: tests/contract/typestate/test_marked_cycles.py, against all cycles of small random graphs.
 """
 

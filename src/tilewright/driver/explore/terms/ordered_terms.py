@@ -7,7 +7,7 @@ get one number, too, so that what has no meaning for the solver is at least the 
 Source: hash consing (Ershov, "On Programming of Arithmetic Operations", CACM 1958); sums and products modulo 2^n are
 associative and commutative.
 Not handled: differences, shifts that are products, sums of products. Checked by:
-tests/driver/explore/test_reachable.py, test_symbolic_terms.py.
+tests/driver/explore/search/test_reachable.py, test_symbolic_terms.py.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
-from tilewright.driver.explore.exact_ranges import SUMS
-from tilewright.driver.explore.path_search import Dimension
+from tilewright.driver.explore.search.exact_ranges import SUMS
+from tilewright.driver.explore.search.path_search import Dimension
 from tilewright.driver.explore.terms import bit_terms
 from tilewright.driver.explore.terms.divisions import Division, division_of, sign_of
 from tilewright.driver.explore.terms.equalities import NONE, Equalities

@@ -1,0 +1,1 @@
+"""How much time and work may a check take?"""

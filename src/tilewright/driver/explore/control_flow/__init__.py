@@ -1,0 +1,1 @@
+"""What does the text say of its branches and loops, before a launch is made?"""

@@ -1,0 +1,1 @@
+"""How many bytes do copies bring whose tensor maps nobody has given?"""

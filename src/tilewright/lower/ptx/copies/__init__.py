@@ -1,0 +1,1 @@
+"""How do bytes go between global memory, slots and registers: rings, copies, loads, stores, prefetches?"""

@@ -1,0 +1,1 @@
+"""How do products of the tensor core become PTX: wgmma, tcgen05, tensor memory, factors of blocks?"""

@@ -1,0 +1,1 @@
+"""What do instructions compute in registers alone?"""

@@ -1,0 +1,1 @@
+"""What do matrix instructions and those of tensor memory do?"""

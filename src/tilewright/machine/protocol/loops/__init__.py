@@ -1,0 +1,1 @@
+"""What does one run show of a loop: does it end, repeat itself, wait for memory, count what?"""

@@ -1,0 +1,1 @@
+"""Which integers satisfy constraints that are written as Python arithmetic, at least cost?"""

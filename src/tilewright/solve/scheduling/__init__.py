@@ -1,0 +1,1 @@
+"""In which order, and at which interval, do operations run: loops, marked graphs, straight-line blocks?"""

@@ -1,0 +1,1 @@
+"""Where does a walk sum its products, in tiles of which shape, and what do sums need besides?"""

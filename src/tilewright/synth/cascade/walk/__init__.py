@@ -1,0 +1,1 @@
+"""Which tiles does a walk take in which order, what do they take, and what is issued when?"""
