@@ -186,8 +186,11 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         },
     ),
     "attention to what came before": (
-        causal,
-        {"dims": {"M": 500, "T": 500, "E": 64, "F": 64}, "wanted": Wanted(consumers=2, depth=64)},
+        cascade_programs.causal,
+        {
+            "dims": {"B": 132, "Q": 440, "T": 440, "E": 64, "F": 64},
+            "wanted": Wanted(consumers=2, depth=64),
+        },
     ),
     "sums in tensor memory": (
         cascade_programs.window,

@@ -199,12 +199,16 @@ class Line:
 class WalkRange:
     """Which tiles of the streamed axis a tile of rows walks: from one line on, before the other. longest: tiles, of
     any. unit_end: one, where a consumer ends before its tile does: the line that it ends before, in the number of the
-    consumer's rows among all of so many."""
+    consumer's rows among all of so many. passing: 1 if consumers without rows in a tile pass its slots. lacking:
+    consumers of the first tile of rows that have none, since it begins before the axis does, and the last one ends with
+    it."""
 
     begin: Line
     end: Line
     longest: int
     unit_end: tuple[Line, ...] = ()
+    passing: int = 0
+    lacking: int = 0
 
 
 def walked_part(begin: Line, end: Line, most: int, row: int) -> tuple[int, int]:
@@ -215,9 +219,9 @@ def walked_part(begin: Line, end: Line, most: int, row: int) -> tuple[int, int]:
 
 def unit_part(end: Line, part: tuple[int, int], unit: int, units: int) -> int:
     """How many tiles of its tile's part a unit of rows walks, as `ac.unit_range` takes them: at least one, and no more
-    where it is past the last of the units that have rows."""
+    where it is before the first or past the last of the units that have rows."""
     first, count = part
-    return min(max(end.at(unit) - first, 1), count) if unit < units else 1
+    return min(max(end.at(unit) - first, 1), count) if 0 <= unit < units else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +367,15 @@ class CascadeDecisions:
     def unit_end(self) -> Line | None:
         """Where a consumer's walk ends by itself, in the number of its rows; None where all of a tile end together."""
         return self.walked[0].unit_end[0] if self.walked and self.walked[0].unit_end else None
+
+    @property
+    def rows_before(self) -> int:
+        """By how many rows the first tile begins before the axis does."""
+        return self.walked[0].lacking * self.unit_rows if self.walked else 0
+
+    def before(self, axis: str) -> int:
+        """By how many elements the first tile along an axis begins before the axis does."""
+        return self.rows_before if axis == self.row else 0
 
     @property
     def sums_alone(self) -> bool:

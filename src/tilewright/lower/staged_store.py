@@ -25,7 +25,7 @@ from tilewright.ir.tile.facts import parameter_name
 from tilewright.lower.build import Build, affine
 
 _NAME = "staging"
-_FIRST_BARRIER, _THREADS = 1, 128
+FIRST_BARRIER, _THREADS = 1, 128
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ def synchronized(unit: SSAValue, staged: SSAValue | None = None, ready: Attribut
     """A barrier of the unit's threads, which makes ready what all have staged and fenced."""
     return ac.NamedBarrierSyncOp.create(
         operands=[unit, *([staged] if staged is not None else [])],
-        properties={"first_barrier": IntAttr(_FIRST_BARRIER), "threads": IntAttr(_THREADS)},
+        properties={"first_barrier": IntAttr(FIRST_BARRIER), "threads": IntAttr(_THREADS)},
         result_types=[ready] if ready is not None else [],
     )
 

@@ -338,6 +338,15 @@ def apart(run_time: bool = False) -> ModuleOp:
     return apart_once(run_time).clone()
 
 
+@cache
+def passing_once() -> ModuleOp:
+    return lower(causal, DIMS | {"B": 66}, wanted=Wanted(consumers=3)).kernels[0]
+
+
+def passing() -> ModuleOp:
+    return passing_once().clone()
+
+
 def unit_range(module: ModuleOp) -> ac.UnitRangeOp:
     return next(op for op in module.walk() if isinstance(op, ac.UnitRangeOp))
 
@@ -362,6 +371,15 @@ def test_units_with_iterations_of_their_own_are_proven_and_fill_as_many_slots() 
     assert (
         sorted(keys.fills.at(claims.range.symbols(cta)) for cta in range(12)) == [2] * 3 + [3] * 3 + [5] * 3 + [6] * 3
     )
+
+
+def test_units_without_rows_that_pass_their_tile_are_proven_and_fill_as_many_slots() -> None:
+    assert isinstance(verify(passing(), HOPPER), Proven)
+    (claims,) = protocol_claims(passing(), HOPPER)
+    assert claims.range is not None
+    keys = next(ring for ring in claims.rings if ring.name == "k_ring")
+    # 4 tiles of 192 rows of 700, the first from row -64 on, in 66 matrices, by 128 keys.
+    assert sum(keys.fills.at(claims.range.symbols(cta)) for cta in range(132)) == 66 * (1 + 3 + 4 + 6)
 
 
 def rest_not_passed(module: ModuleOp) -> None:
@@ -449,6 +467,50 @@ def no_units_in_a_tile(module: ModuleOp) -> None:
     set_to(unit_range(module), tile_units=0)
 
 
+def units_lacking_of_a_whole_tile(module: ModuleOp) -> None:
+    set_to(unit_range(module), lacking=3)
+
+
+def unit_pass(module: ModuleOp) -> ac.UnitPassOp:
+    return next(op for op in module.walk() if isinstance(op, ac.UnitPassOp))
+
+
+def passes_values_first(module: ModuleOp) -> None:
+    """Keys wait for values then, for which others give them back before."""
+    op = unit_pass(module)
+    queries, keys, values = op.cursors
+    op.operands = [op.unit, *queries, *values, *keys]
+
+
+def passes_queries_at_each_key(module: ModuleOp) -> None:
+    set_to(unit_pass(module), staying=0)
+
+
+def passes_one_key(module: ModuleOp) -> None:
+    set_to(unit_pass(module), staying=2)
+
+
+def passes_no_values(module: ModuleOp) -> None:
+    op = unit_pass(module)
+    op.operands = op.operands[:5]
+
+
+def passes_keys_by_the_cursor_of_values(module: ModuleOp) -> None:
+    op = unit_pass(module)
+    op.operands[4] = op.operands[6]
+
+
+def passes_before_it_is_known_who_has_rows(module: ModuleOp) -> None:
+    op, before = unit_pass(module), unit_range(module)
+    op.detach()
+    assert before.parent is not None
+    before.parent.insert_op_before(op, before)
+
+
+def passes_other_iterations(module: ModuleOp) -> None:
+    set_to(unit_pass(module), symbol=StringAttr("K_own"))
+
+
 def own_without_one(module: ModuleOp) -> None:
     with_counts(module, "minima", K_own=2)
 
@@ -513,6 +575,22 @@ def test_units_of_tiles_whose_number_a_launch_knows(edit: Callable[[ModuleOp], N
     if edit is not None:
         edit(module)
     assert isinstance(verify(module, HOPPER), Proven) == (edit is None)
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    "edit",
+    [
+        units_lacking_of_a_whole_tile, passes_values_first, passes_queries_at_each_key, passes_one_key,
+        passes_no_values, passes_keys_by_the_cursor_of_values, passes_before_it_is_known_who_has_rows,
+        passes_other_iterations,
+    ],
+    ids=lambda edit: edit.__name__,
+)  # fmt: skip
+def test_units_that_do_not_pass_what_others_wait_for_are_not_proven(edit: Callable[[ModuleOp], None]) -> None:
+    module = passing()
+    edit(module)
+    assert not isinstance(verify(module, HOPPER), Proven)
 
 
 @pytest.mark.parametrize("edit", [rest_not_passed, rest_not_released], ids=lambda edit: edit.__name__)

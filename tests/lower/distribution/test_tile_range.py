@@ -80,10 +80,20 @@ def test_what_is_emitted_is_what_is_meant(begin, end, most, row):
     assert part[0] >= 0 and part[1] >= 1 and sum(part) <= most
 
 
-@given(LINES, LINES, LINES, st.integers(1, 50), st.integers(0, 200), st.integers(1, 3), st.integers(0, 2))
-@example((0, 0, 1), (3, 4, 2), (1, 2, 2), 4, 2, 3, 0)
-@example((0, 0, 1), (3, 4, 2), (1, 2, 2), 4, 2, 3, 2)
-def test_what_is_emitted_takes_a_units_own_iterations_apart(begin, end, own_end, most, row, units, unit):
+@given(
+    LINES,
+    LINES,
+    LINES,
+    st.integers(1, 50),
+    st.integers(0, 200),
+    st.integers(1, 3),
+    st.integers(0, 2),
+    st.integers(0, 2),
+)
+@example((0, 0, 1), (3, 4, 2), (1, 2, 2), 4, 2, 3, 0, 0)
+@example((0, 0, 1), (3, 4, 2), (1, 2, 2), 4, 2, 3, 2, 0)
+@example((0, 0, 1), (3, 3, 2), (1, 2, 2), 4, 0, 3, 0, 1)
+def test_what_is_emitted_takes_a_units_own_iterations_apart(begin, end, own_end, most, row, units, unit, lacking):
     block = Block(arg_types=[INDEX, INDEX])
     lines = {"begin": int_array(begin), "end": int_array(end)}
     whole = ac.RangeOp.create(
@@ -95,7 +105,7 @@ def test_what_is_emitted_takes_a_units_own_iterations_apart(begin, end, own_end,
         operands=[block.args[0], whole.result, block.args[1]],
         properties={
             "symbol": StringAttr("K"), "own": StringAttr("own"), "rest": StringAttr("rest"),
-            "tile_units": IntAttr(units), "units": IntAttr(8), "end": int_array(own_end),
+            "tile_units": IntAttr(units), "units": IntAttr(8), "end": int_array(own_end), "lacking": IntAttr(lacking),
         },
     )  # fmt: skip
     text = Text()

@@ -6,7 +6,10 @@ from tests.lower.lowered_programs import lower
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.base.verdict import Proven
+from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.kernels_attention import key_gradients_kernel, query_gradient_kernel
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cascade.walk.walk_time import walked_lengths
@@ -113,8 +116,28 @@ def test_consumers_of_a_tile_walk_what_a_mask_leaves_of_their_own_rows(rows):
     found = lowered.decisions
     assert found.consumers == 3
     walked, keys = walked_lengths(the_program(lowered.module), found), found.tile_streamed
-    firsts = [[64 * (3 * tile + unit) for unit in range(3)] for tile in range(len(walked))]
-    assert walked == [[-(-(first + 64) // keys) if first < rows else 1 for first in each] for each in firsts]
+    firsts = [[64 * (3 * tile + unit) - found.rows_before for unit in range(3)] for tile in range(len(walked))]
+    assert walked == [[-(-(first + 64) // keys) if 0 <= first < rows else 1 for first in each] for each in firsts]
+    # The last tile, which walks most, is whole.
+    assert (rows + found.rows_before) % 192 == 0 and found.rows_before < 192
+
+
+def test_the_first_tile_is_the_one_with_fewer_rows_where_the_last_one_walks_most():
+    """Eight consumers' rows under a diagonal: 1, 3, 4 tiles of 128 keys are walked instead of 2, 3, 4."""
+    lowered = lower(causal, {"B": 1024, "Q": 512, "T": 512, "E": 64, "F": 64})
+    walked = walked_lengths(the_program(lowered.module), lowered.decisions)
+    assert [max(lengths) for lengths in walked] == [1, 3, 4]
+    (op,) = (each for each in lowered.kernels[0].walk() if isinstance(each, ac.UnitRangeOp))
+    assert [op.part((0, most), tile, unit) for tile, most in enumerate((1, 3, 4)) for unit in range(3)] == [
+        length for lengths in walked for length in lengths
+    ]
+
+
+def test_consumers_that_would_pass_several_slices_of_an_iteration_end_with_their_tile():
+    dims = {"B": 4, "Q": 1024, "T": 1024, "E": 512, "F": 64}
+    lowered = lower(causal, dims, wanted=Wanted(consumers=3, depth=64))
+    assert lowered.decisions.sliced and lowered.decisions.walked and lowered.decisions.unit_end is None
+    assert isinstance(verify(lowered.kernels[0], target("sm_90a")), Proven)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ from tilewright.ir.ac.team import TeamAfterOp
 from tilewright.ir.ac.tensor_memory import SLOT_OPERATIONS, UNIT_OPERATIONS
 
 _LEAVE_GLOBAL_ALONE = (
-    ac.AffineOp, ac.IndexDivideOp, ac.RangeOp, ac.UnitRangeOp, ac.SplitIndexOp, SplitPartOp, ac.CursorStartOp,
-    ac.AdvanceOp, ac.BarrierWaitOp, ac.DrainOp, ac.BoxPrefetchOp,
+    ac.AffineOp, ac.IndexDivideOp, ac.RangeOp, ac.UnitRangeOp, ac.UnitPassOp, ac.SplitIndexOp, SplitPartOp,
+    ac.CursorStartOp, ac.AdvanceOp, ac.BarrierWaitOp, ac.DrainOp, ac.BoxPrefetchOp,
     ac.ArriveOp, ac.TransactionCloseOp, ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.WgmmaWaitOp,
     ac.ClusterReduceOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
     ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,

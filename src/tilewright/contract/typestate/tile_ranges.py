@@ -23,7 +23,13 @@ nor added up as polynomials (`symbolic_cycles`).
 How many tiles of rows, and units with rows, there are, only the launch may know: the argument is for any number, and of
 lines it is asked that they fit words at the most.
 
+A unit without rows in a tile may pass all of its slots instead (`ac.unit_pass`). Of each ring it waits for as many as
+others do and gives back as many, in the same order. It has read nothing, and gives each slot back before it waits for
+the next one. By `check_passing` it has waited for no more slots before a release than a unit that walks all (`rest` is
+0) has before the same one. So a circle of waits through it would be one through such a unit, too, and there is none.
+
 Not handled (doubts): units with iterations of their own that issue in an order, in several roles or in tensor memory;
+units that pass tiles, or that the first tile lacks, where only the launch knows how many tiles of rows there are;
 clusters, several such symbols, loops over them elsewhere, sides of a ring that several roles wait on, uses of rings
 outside the loops over tiles.
 Checked by: tests/contract/typestate/test_tile_ranges.py and test_ring_programs.py (every interleaving).
@@ -43,10 +49,10 @@ from tilewright.base.size import bounds, value_of
 from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.polynomial import Polynomial, variable
-from tilewright.contract.typestate.program import Kernel, integers
+from tilewright.contract.typestate.program import Kernel, Ring, integers
 from tilewright.contract.typestate.run_time_sizes import most_of, ranges_at
-from tilewright.contract.typestate.summary import RoleSummary
-from tilewright.contract.typestate.token import Index
+from tilewright.contract.typestate.summary import WAIT, RoleSummary
+from tilewright.contract.typestate.token import Cursor, Index
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.issue_order import IssueOrderStartOp
@@ -64,6 +70,9 @@ def range_step(walk: RoleWalk, op: Operation) -> bool:
         walk.indices(op, [op.row, op.first])
         walk.require_unit(op, op.unit)
         return True
+    if isinstance(op, ac.UnitPassOp):
+        _pass_step(walk, op)
+        return True
     if not isinstance(op, ac.RangeOp):
         return False
     walk.indices(op, [op.row])
@@ -71,6 +80,60 @@ def range_step(walk: RoleWalk, op: Operation) -> bool:
     walk.summary.trips[atom] = most_of(op.most, op)
     walk.give(op, op.result, Index(((atom, 1),)))
     return True
+
+
+def _pass_step(walk: RoleWalk, op: ac.UnitPassOp) -> None:
+    """A unit without rows passes the tile's slots: it has the cursors with which the tile begins, of other rings each,
+    and nothing else is carried. What it does is held against what a unit with rows does once that is known
+    (`check_passing`)."""
+    walk.require_unit(op, op.unit)
+    tile, before = op.parent_op(), op.prev_op
+    if not isinstance(tile, ac.TilesOp) or not isinstance(before, ac.UnitRangeOp) or op.symbol != before.symbol:
+        walk.findings.doubt("passes a tile that no ac.unit_range right before has found", op)
+        return
+    if len(op.passed) % 2 or not 0 <= op.staying.data <= len(op.passed) // 2 or op.first_barrier.data < 1:
+        walk.findings.doubt("passes something else than rings with their cursors", op)
+        return
+    names: list[str] = []
+    for value, cursor in op.cursors:
+        ring, token = walk.ring_of(op, value), walk.look(op, cursor)
+        if ring is None or not isinstance(token, Cursor) or (token.ring, token.side) != (ring.name, "full"):
+            walk.findings.doubt("passes slots by no cursor of theirs", op)
+            return
+        names.append(ring.name)
+    carried = tile.body.block.args[tile.indices :]
+    if len(set(names)) < len(names) or {cursor for _, cursor in op.cursors} != set(carried):
+        walk.findings.doubt("passes a tile of which something else is carried on", op)
+
+
+def check_passing(kernel: Kernel, roles: Sequence[RoleSummary], findings: Findings) -> None:
+    """Doubt units without rows that pass other slots than those with rows, or give one back later. roles: what they do
+    in one tile."""
+    for op in kernel.operations.of(ac.UnitPassOp):
+        (role,) = (each for each in roles if each.role.op.is_ancestor(op))
+        names = [ring.name for value, _ in op.cursors if isinstance(ring := kernel.declared.get(value), Ring)]
+        staying, walked = names[: op.staying.data], names[op.staying.data :]
+        counts = dict.fromkeys(staying, Polynomial() + 1) | dict.fromkeys(walked, kernel.count_of(op.symbol.data))
+        waited = {name: role.total(f"{WAIT}{name}:full") for name in names}
+        if waited != counts or role.role.op.execution.unit.data != "warpgroup128":
+            findings.doubt(f"passes {counts} slots of a tile, of which others wait for {waited}", op)
+            return
+        for event in role.events:
+            if event.ring not in names:
+                findings.doubt(f"passes a tile in which others use ring {event.ring}", op)
+                return
+            if event.kind == "release":
+                at = names.index(event.ring)
+                for place, name in enumerate(names):
+                    # Waits of a unit that passes, before it gives back the slot at this position.
+                    before_it = name in walked and event.ring in walked
+                    needed = (event.position if before_it else Polynomial()) + int(place <= at)
+                    before = event.waited.get((name, "full"), Polynomial())
+                    if not (before - needed).is_never_negative(kernel.minima):
+                        findings.doubt(
+                            f"gives back a slot of {event.ring} after slots of {name} that others need not", op
+                        )
+                        return
 
 
 def check_ranges(kernel: Kernel, shared: frozenset[tuple[str, str]], findings: Findings) -> None:
@@ -99,7 +162,7 @@ def _check_users(
 ) -> None:
     """Doubt what counts to a symbol and does not stand in a loop over tiles, behind the one that says how far."""
     for op in kernel.op.walk():
-        if isinstance(op, ac.RangeOp | ac.UnitRangeOp) or symbol not in _symbols_of(op):
+        if isinstance(op, ac.RangeOp | ac.UnitRangeOp | ac.UnitPassOp) or symbol not in _symbols_of(op):
             continue
         before = [each for each in makers if each.parent is op.parent and each.is_before_in_block(op)]
         if not isinstance(op, ac.LoopOp) or not isinstance(op.parent_op(), ac.TilesOp) or len(before) != 1:
@@ -131,8 +194,14 @@ def _check_units(kernel: Kernel, ranges: Sequence[ac.RangeOp], findings: Finding
         return
     if op.first is not before[0].result or op.row is not before[0].row:
         findings.doubt("takes apart the iterations of something else than its tile", op)
-    rows, line, units = most_of(tile.tiles_m, op), integers(op.end), op.tile_units.data
-    if units < 1 or not _fits(line, rows * units - 1) or not 0 <= most_of(op.units, op) < _INDEX_END:
+    rows = most_of(tile.tiles_m, op)
+    passing = op.units_lacking or kernel.operations.of(ac.UnitPassOp)
+    if passing and bounds(size_of(tile.tiles_m), ranges_at(op)) != (rows, rows):
+        findings.doubt("units that pass tiles of which only the launch knows how many there are", op)
+    line, units = integers(op.end), op.tile_units.data
+    fits = _fits(line, rows * units - 1) and _fits(line, -op.units_lacking)
+    with_rows = most_of(op.units, op)
+    if units < 1 or not fits or not 0 <= with_rows < _INDEX_END or not 0 <= op.units_lacking < units:
         findings.doubt(f"iterations of {units} units a tile before a line {line}", op)
     least, most = ([side.get(name, -1) for name in names] for side in (kernel.minima, kernel.symbols))
     if least[1:] != [1, 0] or most[1] < most[0] or most[2] < most[0] - 1:

@@ -280,7 +280,8 @@ def _moved(walked: WalkRange, rows: int, units: int, most: int) -> WalkRange:
 
     begin, end = reaching(walked.begin, 1, rows - 1), reaching(walked.end, most, rows - 1)
     unit_end = tuple(reaching(line, most, units - 1) for line in walked.unit_end)
-    return WalkRange(begin, end, max(walked_part(begin, end, most, row)[1] for row in range(rows)), unit_end)
+    longest = max(walked_part(begin, end, most, row)[1] for row in range(rows))
+    return replace(walked, begin=begin, end=end, longest=longest, unit_end=unit_end)
 
 
 def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:

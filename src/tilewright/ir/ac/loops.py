@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -229,9 +230,10 @@ class UnitRangeOp(AcOperation):
     the rest of this tile, loops over `own` run as often as those that change something in the unit's rows, at least
     once, and loops over `rest` as often as those that are left. Loops count from 0 on.
 
-    A tile has the rows of `tile_units` units, one after another, and of all units `units` have rows. Behind the last of
-    these a unit has one iteration of its own, else those before its line (`RangeOp`) in the number of the unit. first:
-    the tile's first iteration.
+    A tile has the rows of `tile_units` units, one after another, and of all units `units` have rows. The first tile's
+    first `lacking` units (0 where absent) have none, and numbers count from the next one on. A unit without rows has
+    one iteration of its own, else those before its line (`RangeOp`) in the number of the unit. first: the tile's first
+    iteration.
     """
 
     name = "ac.unit_range"
@@ -241,6 +243,7 @@ class UnitRangeOp(AcOperation):
     rest = prop_def(StringAttr)
     tile_units = prop_def(IntAttr)
     units = prop_def(AnySize)
+    lacking = opt_prop_def(IntAttr)
     end = prop_def(ArrayAttr[IntAttr])
     row = operand_def(IndexType)
     first = operand_def(IndexType)
@@ -250,7 +253,37 @@ class UnitRangeOp(AcOperation):
         """How many iterations a unit has of its own, of those of a tile of this row. units: the number that `units`
         is."""
         end = Line(*(each.data for each in self.end))
-        return unit_part(end, tile, row * self.tile_units.data + unit, units)
+        return unit_part(end, tile, row * self.tile_units.data + unit - self.units_lacking, units)
+
+    @property
+    def units_lacking(self) -> int:
+        return 0 if self.lacking is None else self.lacking.data
+
+
+@irdl_op_definition
+class UnitPassOp(AcOperation):
+    """Ends the tile for a unit without rows in it, as the `ac.unit_range` right before has found: the unit waits for
+    the tile's slots, gives each back as it is, and does nothing of what follows in the body. For any other unit it is
+    nothing.
+
+    passed: a ring and a cursor for each value that the loop over tiles carries, in the order in which slots are waited
+    for: one of each of the first `staying` rings, then one of each other ring for every iteration over `symbol`. A slot
+    is given back before the next is waited for, once the unit's threads have met on named barrier `first_barrier` + its
+    number.
+    """
+
+    name = "ac.unit_pass"
+    LEAD: ClassVar[tuple[str, ...]] = ("over symbol",)
+    symbol = prop_def(StringAttr)
+    staying = prop_def(IntAttr)
+    first_barrier = prop_def(IntAttr)
+    unit = operand_def(IndexType)
+    passed = var_operand_def()
+
+    @property
+    def cursors(self) -> list[tuple[SSAValue, SSAValue]]:
+        """Rings, and where the unit stands in them."""
+        return list(zip(self.passed[::2], self.passed[1::2], strict=True))
 
 
 @irdl_op_definition

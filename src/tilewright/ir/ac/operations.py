@@ -78,6 +78,7 @@ from tilewright.ir.ac.loops import (
     TurnGroupTilesOp,
     TurnPassOp,
     TurnTilesOp,
+    UnitPassOp,
     UnitRangeOp,
     YieldOp,
 )
@@ -656,7 +657,7 @@ Ac = Dialect(
     [
         KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp,
         GroupTilesOp, TurnGroupTilesOp,
-        NextGroupTileOp, RangeOp, UnitRangeOp, LoopOp, YieldOp, AffineOp,
+        NextGroupTileOp, RangeOp, UnitRangeOp, UnitPassOp, LoopOp, YieldOp, AffineOp,
         IndexDivideOp, IndexLoadOp, ExtentOp, IndexNumberOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
         BoxPrefetchOp,

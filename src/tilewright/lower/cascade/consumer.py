@@ -526,7 +526,7 @@ class Consumer:
     def first_row(self) -> SSAValue:
         tile_row = self.place.indices[self.axes.row]
         terms = [(tile_row, self.place.step(self.axes.row, self.d)), *self.of_unit(), *self.stored.rows]
-        return affine(self.build, terms, 0)
+        return affine(self.build, terms, -self.d.rows_before)
 
     def of_unit(self) -> list[tuple[SSAValue, int]]:
         """What the unit's number adds to the tile's first row."""

@@ -45,7 +45,7 @@ from tilewright.lower.build import (
 from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.handed import Work, declare_work
 from tilewright.lower.cascade.issued_ahead import Ahead, add_issuer_ahead
-from tilewright.lower.cascade.own_walk import open_own_walk
+from tilewright.lower.cascade.own_walk import open_own_walk, pass_without_rows
 from tilewright.lower.cascade.place import (
     KnownPlaces,
     Place,
@@ -439,6 +439,7 @@ def _add_consumer(
             carried[len(led) :] if sums is None and work is None else [], issue_order=order, ahead=ahead,
         )  # fmt: skip
         consumer.run()
+        pass_without_rows(consumer, dict(zip(led, carried, strict=False)))
         left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
         left += [consumer.ahead.cursor] if consumer.ahead is not None else []
         left += consumer.meetings

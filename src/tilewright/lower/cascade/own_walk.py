@@ -4,7 +4,7 @@ A tile's slots pass all of its consumers, and masks may leave the rows of one no
 diagonal. Such a consumer ends its walk, its last products and its results before the others. Then it waits for the
 slots that are left and gives them back as they are: a ring moves by as many slots for each consumer. No product has
 all warps of a consumer there, so they meet before the first of them gives slots back; else one that comes late might
-wait for a slot that is filled again.
+wait for a slot that is filled again. A consumer without rows in a tile passes all slots so.
 
 Where a consumer ends, synth decides (`WalkRange.unit_end`); the proof has it in `contract.typestate.tile_ranges`.
 
@@ -13,7 +13,8 @@ Not handled: walks that begin later for some consumers; consumers that issue in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
@@ -28,7 +29,7 @@ from tilewright.lower.build import Build, counted_loop
 from tilewright.lower.cascade.place import Place, line_of
 from tilewright.lower.cascade.slots import release
 from tilewright.lower.ptx.run_time import WALKED
-from tilewright.lower.staged_store import synchronized
+from tilewright.lower.staged_store import FIRST_BARRIER, synchronized
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
@@ -53,10 +54,33 @@ def open_own_walk(build: Build, program: tile.ProgramOp, d: CascadeDecisions, pl
                 "rest": StringAttr(REST),
                 "tile_units": IntAttr(d.tile_units),
                 "units": size_attr(settled(ceil_div(program.sizes[d.row], d.unit_rows), program.run_time)),
+                **({"lacking": IntAttr(d.walked[0].lacking)} if d.walked[0].lacking else {}),
                 "end": line_of(d.unit_end),
             },
         )
     )
+
+
+def pass_without_rows(consumer: Consumer, cursors: Mapping[tile.LoadOp, SSAValue]) -> None:
+    """Let a consumer that has no rows in the tile pass all of its slots, and do nothing else: what it would compute
+    takes the multiprocessor's time from the others. Slots are passed in the order in which a tile waits for them.
+    cursors: where the consumer stands at the tile's begin."""
+    if not any(each.passing for each in consumer.d.walked):
+        return
+    (apart,) = (op for op in consumer.build.block.ops if isinstance(op, ac.UnitRangeOp))
+    waits = [op.ring for op in consumer.build.block.walk() if isinstance(op, ac.BarrierWaitOp)]
+    by_ring = {consumer.rings[load].ring: load for load in cursors}
+    order = [by_ring[ring] for ring in dict.fromkeys(waits)]
+    order.sort(key=lambda load: not consumer.rings[load].decision.resident)
+    op = ac.UnitPassOp.create(
+        operands=[consumer.unit, *chain.from_iterable((consumer.rings[load].ring, cursors[load]) for load in order)],
+        properties={
+            "symbol": StringAttr(WALKED),
+            "staying": IntAttr(sum(consumer.rings[load].decision.resident for load in order)),
+            "first_barrier": IntAttr(FIRST_BARRIER),
+        },
+    )
+    consumer.build.block.insert_op_after(op, apart)
 
 
 def pass_rest(consumer: Consumer, loads: Sequence[tile.LoadOp]) -> None:

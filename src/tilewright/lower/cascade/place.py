@@ -52,8 +52,8 @@ class Place:
 
     def first(self, build: Build, axis: str, d: CascadeDecisions) -> SSAValue | None:
         """The first element of the tile along an axis; None where that is always 0."""
-        size, index = self.step(axis, d), self.indices.get(axis)
-        return None if index is None else affine(build, [(index, size)], 0) if size > 1 else index
+        size, index, before = self.step(axis, d), self.indices.get(axis), d.before(axis)
+        return None if index is None else affine(build, [(index, size)], -before) if size > 1 or before else index
 
     def along(self, axis: str, index: SSAValue) -> Place:
         """The place of a tile with this number along an axis that is walked."""
@@ -291,7 +291,8 @@ def slot_coordinates(
     span = slot.box[0]
     coordinates: dict[int, Sequence[SSAValue]] = {}
     for down in range(slot.boxes_down // slot.peers):
-        here = _Element(build, place, d, slot.outer, d.loaded_at(slot.outer, down * slot.box_rows))
+        offset = d.loaded_at(slot.outer, down * slot.box_rows) - d.before(slot.outer)
+        here = _Element(build, place, d, slot.outer, offset)
         row = _moved(build, here.within(slot.page) if slot.page else here.block(1), outer_shift)
         looked_up = {each.dimension: _looked_up(tables[each.table], each, here, known) for each in slot.lookups}
         further = [

@@ -53,7 +53,7 @@ from tilewright.lower.distribution.split_reduction import lower_cluster_reduce, 
 from tilewright.lower.distribution.stream_partials import lower_partial_add, lower_partial_store
 from tilewright.lower.distribution.stream_parts import close_parts, open_parts
 from tilewright.lower.distribution.team_sum import lower_team_after, lower_team_sum
-from tilewright.lower.distribution.tile_range import lower_range, lower_unit_range
+from tilewright.lower.distribution.tile_range import lower_range, lower_unit_pass, lower_unit_range, pass_tile
 from tilewright.lower.distribution.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 from tilewright.lower.fragment.group_rows import lower_rows_store
 from tilewright.lower.fragment.promotion import lower_promotion
@@ -85,6 +85,7 @@ from tilewright.lower.ptx.copies.rings import (
     lower_copy_issue,
     lower_copy_store,
     lower_drain,
+    meet,
 )
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.handed import lower_handed
@@ -382,6 +383,9 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
     _lower_block(lowering, block)
     carry_back(lowering, block, op.indices)
+    left = lowering.left_tiles.get(block)
+    if left is not None:
+        text.place(left.following)
     if handed:
         following, more = lowering.granted[op]
         text.emit("mov.u32", tile, following)
@@ -391,6 +395,9 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         if both:
             text.emit("sub.u32", step, both, step)
         text.emit("bra", head)
+    if left is not None:
+        assert not handed, "units of tiles that are handed out read each answer"
+        pass_tile(lowering, left)
     text.place(end)
     carry_out(lowering, op, op.indices)
 
@@ -582,8 +589,7 @@ def _lower_split_index(lowering: Lowering, op: ac.SplitIndexOp) -> Place:
 
 
 def _lower_named_barrier_sync(lowering: Lowering, op: ac.NamedBarrierSyncOp) -> None:
-    number = lowering.text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
-    lowering.text.emit("bar.sync", number, op.threads.data)
+    meet(lowering, op.unit, op.first_barrier.data, op.threads.data)
     if op.result is not None:
         lowering.places[op.result] = NoPlace()
 
@@ -625,6 +631,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.IndexLoadOp: _placed(lower_index_load),
     ac.RangeOp: _placed(lower_range),
     ac.UnitRangeOp: lower_unit_range,
+    ac.UnitPassOp: lower_unit_pass,
     ac.GlobalPartOp: _placed(lower_part),
     ac.CursorStartOp: _placed(_lower_cursor_start),
     ac.AdvanceOp: _placed(lower_advance),

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.base.size import Size
+from tilewright.ir.ac import operations as ac
 from tilewright.lower.distribution.group_walk import GroupWalk
 from tilewright.lower.distribution.stream_walk import TurnItems
 from tilewright.lower.ptx.emit import Text
@@ -48,6 +49,15 @@ class WaitingColumns:
     numbers: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LeftTile:
+    """A tile whose body a unit without rows leaves: labels of what it does instead, and of where it goes on behind."""
+
+    op: ac.UnitPassOp
+    begin: str
+    following: str
+
+
 @dataclass(slots=True)
 class Lowering:
     """What every op's lowering shares: the text, where values are, and the kernel's fixed registers."""
@@ -62,6 +72,10 @@ class Lowering:
     passed: PassedSizes = NONE_PASSED
     trips: dict[str, str] = field(default_factory=dict[str, str])
     """Of loops over a symbol that this tile has a part of: the register that says how many."""
+    has_rows: str = ""
+    """Of a role whose units may have none in a tile: the predicate that says whether this one has."""
+    left_tiles: dict[Block, LeftTile] = field(default_factory=dict[Block, LeftTile])
+    """Of bodies of loops over tiles that a unit may leave."""
     shared_base: str = ""
     thread: str = ""
     warpgroup_thread: str = ""

@@ -105,7 +105,7 @@ from tilewright.synth.cascade.walk.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.walk.past_end import bounded_once
 from tilewright.synth.cascade.walk.tile_order import TakenOrder, order_of_launch, order_of_walks
 from tilewright.synth.cascade.walk.walk_iteration import adds_late, order_pays, skips_ones
-from tilewright.synth.cascade.walk.walk_range import unit_end, walk_range
+from tilewright.synth.cascade.walk.walk_range import unit_range, walk_range
 from tilewright.synth.cascade.walk.walk_time import (
     consumers_percent,
     ctas_together,
@@ -478,8 +478,8 @@ def _decided(
         found = replace(found, ordered=0)
     order = TakenOrder(0, ctas)
     if walked:
-        ends = () if found.ordered or allocated else unit_end(program, axes, found)
-        found = replace(found, walked=(replace(walked[0], unit_end=ends),))
+        apart = not (found.ordered or allocated or choice.sliced)
+        found = replace(found, walked=unit_range(program, axes, found, tiles)) if apart else found
         with_answers = -(-bytes_of_cta // SPAN_BYTES) * SPAN_BYTES + ANSWERS_BYTES
         able = target.supports("cluster_launch_control") and with_answers <= target.limit("cta.shared_bytes_max")
         lengths, place_bytes = walked_lengths(program, found), _place_bytes(program, axes, slots)
@@ -495,9 +495,10 @@ def _decided(
                 lengths, tiles_m, columns, sizes, program.run_time, RASTER_GROUP, place_bytes, ctas, target
             )
             order, found = TakenOrder(together, ctas), replace(found, together_at=at)
-        longest = counted(walked[0].longest, "tile")
+        longest = counted(found.walked[0].longest, "tile")
         words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
-        words += ("each consumer as far as its own rows need",) if ends else ()
+        words += ("each consumer as far as its own rows need",) if found.unit_end else ()
+        words += (f"the last tile ends with {axes.row}",) if found.rows_before else ()
         words += (f"tiles of {counted(order.together, 'place')} together, the longest first",) if order.together else ()
         words += ("each CTA asks the hardware for its next tile",) if order.handed else ()
         bytes_of_cta = with_answers if order.handed else bytes_of_cta

@@ -38,7 +38,7 @@ from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel, Ring
 from tilewright.contract.typestate.steps.split import split_atoms
 from tilewright.contract.typestate.summary import FillSite, RoleSummary
-from tilewright.contract.typestate.tile_ranges import tiles_alone
+from tilewright.contract.typestate.tile_ranges import check_passing, tiles_alone
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.tensor_memory import TensorMemoryOp
 
@@ -55,7 +55,9 @@ def check_roles(
     for ring in kernel.rings.values():
         if any(_fills(role, ring) or _reads(role, ring) for role in roles):
             _check_ring(kernel, ring, roles, patterns, findings)
-    circle = circle_of_waits(kernel, tiles_alone(kernel, roles, findings), patterns)
+    alone = tiles_alone(kernel, roles, findings)
+    check_passing(kernel, alone, findings)
+    circle = circle_of_waits(kernel, alone, patterns)
     if circle:
         # Whether the counts ever get so far is for concrete runs to show.
         findings.doubt(f"{CIRCLE}: {'; '.join(circle)}")

@@ -87,6 +87,35 @@ def _wait(lowering: Lowering, address: str, parity: str, order: str = "") -> Non
     text.place(done)
 
 
+def wait_for_slot(lowering: Lowering, ring: SSAValue, cursor: CursorPlace) -> SlotPlace:
+    """Wait until the slot at a cursor is full."""
+    place = lowering.place(ring)
+    assert isinstance(place, RingPlace)
+    slot = SlotPlace(place, cursor.stage)
+    _wait(lowering, barrier_address(lowering, slot, 0), cursor.parity)
+    return slot
+
+
+def release_slot(lowering: Lowering, slot: SlotPlace) -> None:
+    """The unit's first thread gives a slot back, of a CTA that fills its own."""
+    address = barrier_address(lowering, slot, slot.ring.stages)
+    opcode = "mbarrier.arrive.release.cta.shared::cta.b64"
+    lowering.text.emit(opcode, "_", f"[{address}]", guard=lowering.is_first_thread)
+
+
+def behind(lowering: Lowering, ring: SSAValue, cursor: CursorPlace) -> CursorPlace:
+    """The next slot's place."""
+    place = lowering.place(ring)
+    assert isinstance(place, RingPlace)
+    return _behind(lowering, cursor, place.stages)
+
+
+def meet(lowering: Lowering, unit: SSAValue, first_barrier: int, threads: int) -> None:
+    """The unit's threads wait for each other at a named barrier of their own."""
+    number = lowering.text.into("b32", "add.u32", lowering.index(unit), first_barrier)
+    lowering.text.emit("bar.sync", number, threads)
+
+
 def lower_drain(lowering: Lowering, op: ac.DrainOp) -> None:
     """Each slot of the ring is waited for once more, as if it were to be filled."""
     ring, cursor = lowering.place(op.ring), lowering.place(op.cursor)
@@ -165,7 +194,7 @@ def lower_arrive(lowering: Lowering, op: ac.ArriveOp) -> None:
         text.emit(opcode, "_", f"[{remote}]", guard=lowering.is_first_thread)
         return
     if peers == 1:
-        text.emit("mbarrier.arrive.release.cta.shared::cta.b64", "_", f"[{address}]", guard=lowering.is_first_thread)
+        release_slot(lowering, slot)
         return
     # Thread p of the unit tells CTA p of the cluster. What must come before the arrival are the reads of the slot, and
     # those are wgmma's, done when wait_group has returned: a release of generic accesses at cluster scope would order

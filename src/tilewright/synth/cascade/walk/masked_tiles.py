@@ -63,11 +63,13 @@ def exactly(number: float) -> Interval:
 _ANYTHING = Interval(np.array([[-np.inf]]), np.array([[np.inf]]), np.array([[True]]))
 
 
-def empty_tiles(program: tile.ProgramOp, axes: CascadeAxes, rows: int, columns: int) -> NDArray[np.bool_] | None:
+def empty_tiles(
+    program: tile.ProgramOp, axes: CascadeAxes, rows: int, columns: int, before: int = 0
+) -> NDArray[np.bool_] | None:
     """By tile of so many rows, and tile of so many columns along the streamed axis, whether it changes no state; None
-    where that is not known of any."""
+    where that is not known of any. before: rows by which the first tile begins before the axis does."""
     extents = program.extents
-    counts = -(-extents[axes.row] // rows), -(-extents[axes.streamed] // columns)
+    counts = -(-(extents[axes.row] + before) // rows), -(-extents[axes.streamed] // columns)
     found = loops(program)
     placed = [op.index.type for op in program.walk() if isinstance(op, tile.PositionOp)]
     if (
@@ -80,14 +82,14 @@ def empty_tiles(program: tile.ProgramOp, axes: CascadeAxes, rows: int, columns: 
     empty = np.ones(counts, np.bool_)
     with np.errstate(all="ignore"):
         for loop in found:
-            analysis = _Analysis(program, axes, rows, columns, {})
+            analysis = _Analysis(program, axes, rows, columns, before, {})
             states = [analysis.interval(value) for value in loop.carried]
             analysis.values.update(zip(loop.body.block.args[1:], states, strict=True))
             last = loop.body.block.last_op
             assert last is not None
-            for before, value in zip(states, last.operands, strict=True):
+            for state, value in zip(states, last.operands, strict=True):
                 after = analysis.interval(value)
-                empty &= before.known & after.known & (before.low == after.low)
+                empty &= state.known & after.known & (state.low == after.low)
     return empty if empty.any() else None
 
 
@@ -97,6 +99,7 @@ class _Analysis:
     axes: CascadeAxes
     rows: int
     columns: int
+    before: int
     values: dict[SSAValue, Interval]
 
     def interval(self, value: SSAValue) -> Interval:
@@ -160,8 +163,9 @@ class _Analysis:
         last = self.program.extents[axis] - 1
         step = {self.axes.row: self.rows, self.axes.streamed: self.columns}.get(axis, last + 1)
         shape = (1, -1) if axis == self.axes.streamed else (-1, 1)
-        first = np.arange(0, last + 1, step, dtype=np.int64).reshape(shape)
-        return first, np.minimum(first + step - 1, last)
+        begin = -self.before if axis == self.axes.row else 0
+        first = np.arange(begin, last + 1, step, dtype=np.int64).reshape(shape)
+        return np.maximum(first, 0), np.minimum(first + step - 1, last)
 
 
 def _remainder_of(op: tile.BinaryOp) -> tuple[str, int] | None:

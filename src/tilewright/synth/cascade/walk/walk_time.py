@@ -61,7 +61,8 @@ def walked_lengths(program: tile.ProgramOp, d: CascadeDecisions) -> list[list[in
     if d.unit_end is None:
         return [[length] for _, length in parts or [(0, most)] * rows]
     units, end = -(-program.extents[d.row] // d.unit_rows), d.unit_end
-    numbers = [range(row * d.tile_units, (row + 1) * d.tile_units) for row in range(rows)]
+    firsts = range(-d.walked[0].lacking, rows * d.tile_units - d.walked[0].lacking, d.tile_units)
+    numbers = [range(first, first + d.tile_units) for first in firsts]
     return [[unit_part(end, part, unit, units) for unit in own] for part, own in zip(parts, numbers, strict=True)]
 
 
