@@ -128,7 +128,7 @@ def test_the_first_tile_is_the_one_with_fewer_rows_where_the_last_one_walks_most
     walked = walked_lengths(the_program(lowered.module), lowered.decisions)
     assert [max(lengths) for lengths in walked] == [1, 3, 4]
     (op,) = (each for each in lowered.kernels[0].walk() if isinstance(each, ac.UnitRangeOp))
-    assert [op.part((0, most), tile, unit) for tile, most in enumerate((1, 3, 4)) for unit in range(3)] == [
+    assert [op.part((0, most), tile, unit, 8) for tile, most in enumerate((1, 3, 4)) for unit in range(3)] == [
         length for lengths in walked for length in lengths
     ]
 
