@@ -156,7 +156,7 @@ Step = Rearrange | Toggle | Shuffle | Cross | Turn | Stage | Store | Load
 class ExchangeCost:
     """What a plan costs, of one CTA. cycles: an estimate of one exchange after another; issue_slots: instructions of
     one warp; wavefronts: of all warps in shared memory; shuffles: of one warp; barriers: of the whole CTA;
-    shared_bytes: memory held."""
+    shared_bytes: memory held; moved_bytes: through shared memory or between lanes, by all warps."""
 
     cycles: int
     issue_slots: int
@@ -164,6 +164,7 @@ class ExchangeCost:
     shuffles: int
     barriers: int
     shared_bytes: int
+    moved_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

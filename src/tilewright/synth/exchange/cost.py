@@ -64,6 +64,7 @@ class _Count:
     latency: int = 0
     barriers: int = 0
     shared_bytes: int = 0
+    moved_bytes: int = 0
     rounds: list[str] = field(default_factory=list[str])
 
 
@@ -96,6 +97,7 @@ def cost_of(steps: tuple[Step, ...], elements: int, element_bytes: int, warps: i
         shuffles=count.shuffles + count.crossings + count.turns,
         barriers=count.barriers,
         shared_bytes=count.shared_bytes,
+        moved_bytes=count.moved_bytes * warps,
     )
 
 
@@ -141,6 +143,7 @@ def _followed(
         case Shuffle():
             _pack(count, file, per_word)
             count.shuffles += step.moved_words
+            count.moved_bytes += step.moved_words * _WORD_BYTES * 32
             count.latency += target.limit("exchange.shuffle_latency_cycles") if step.moved_words else 0
             return _renewed(count, len(file), per_word)
         case Cross():
@@ -149,17 +152,19 @@ def _followed(
             count.crossings += pairs + words % 2
             count.permutes += 3 * pairs + words % 2
             count.crossed += 3 * pairs + words % 2
+            count.moved_bytes += (pairs + words % 2) * _WORD_BYTES * 32
             count.latency += target.limit("exchange.shuffle_latency_cycles")
             return _renewed(count, len(file), per_word)
         case Turn():
             words = _pack(count, file, per_word)
             count.turns += words
+            count.moved_bytes += words * _WORD_BYTES * 32
             count.latency += target.limit("exchange.shuffle_latency_cycles")
             return _renewed(count, len(file), per_word)
         case Stage():
             _store(count, file, step.store, per_word)
             for access in (step.store, step.load):
-                _count_access(count, access)
+                _count_access(count, access, element_bytes)
             count.latency += target.limit(f"exchange.{step.scope}_trip_cycles")
             if step.rounds:
                 count.latency -= target.limit(f"exchange.rounds_{step.scope}_gain_cycles")
@@ -170,11 +175,11 @@ def _followed(
             return _loaded(count, step.load, step.elements, per_word)
         case Store():
             _store(count, file, step.access, per_word)
-            _count_access(count, step.access)
+            _count_access(count, step.access, element_bytes)
             count.shared_bytes = max(count.shared_bytes, step.size_bytes)
             return []
         case Load():
-            _count_access(count, step.access)
+            _count_access(count, step.access, element_bytes)
             count.latency += target.limit("exchange.warp_trip_cycles")
             count.shared_bytes = max(count.shared_bytes, step.size_bytes)
             return _loaded(count, step.access, step.elements, per_word)
@@ -270,9 +275,10 @@ def _fill(count: _Count, file: _File, access: Access, per_word: int) -> None:
             _count_word(count, parts[begin : begin + per_word])
 
 
-def _count_access(count: _Count, access: Access) -> None:
+def _count_access(count: _Count, access: Access, element_bytes: int) -> None:
     count.accesses += len(access.elements)
     count.wavefronts += access.wavefronts * len(access.elements)
+    count.moved_bytes += len(access.elements) * len(access.elements[0]) * element_bytes * 32
 
 
 def _loaded(count: _Count, access: Access, elements: int, per_word: int) -> _File:
