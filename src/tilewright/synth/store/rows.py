@@ -168,8 +168,10 @@ def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> list[_Runs]:
     for run in runs:
         if vectors := tuple(name for name, width in widths.items() if width and _whole(program, name, axis, run)):
             words = most >= _WORTH_SHIFT * run
-            whole = [_Runs(run, vectors, words=words)]
-            return whole + (_shifted(program, widths, axis, most) if words and not wanted.row_run else [])
+            by_vectors = _shifted(program, widths, axis, most) if words and not wanted.row_run else []
+            if by_vectors and not set(vectors).intersection(by_vectors[0].vectors):
+                return by_vectors  # words reach what all rows share, and nothing that each has for itself
+            return [_Runs(run, vectors, words=words), *by_vectors]
     if wanted.row_run:
         return _shifted(program, widths, axis, wanted.row_run, words=wanted.row_run == word) or [_Runs(1)]
     by_words = _shifted(program, widths, axis, word, words=True)
