@@ -16,8 +16,8 @@ always. The first may follow the last, in the next call. Walks of tiles that sha
 (`synth.cascade.slots.own_bytes`) have no neighbours to keep, and begin early always. Decode of two kernels gains by it.
 Every kernel that begins early ends behind its wait for those before it, so that whoever waits for one has waited for
 all. It lets the next one begin behind that wait; but a kernel of points or folds behind such a walk does before it, so
-that the next call's walk is set up when the wait ends: decode in 5 to 35 us gains 1 to 6 % (`python -m bench paged`).
-What a kernel before writes is not asked for ahead.
+that the next call's walk is set up when the wait ends, which short decode gains by. What a kernel before writes is not
+asked for ahead.
 
 Who waits for the launch before: where threads other than the one that fills slots touch global memory only after their
 first slot, that one alone, once it knows where its first tile stands. All threads' wait before the roles begin put what
