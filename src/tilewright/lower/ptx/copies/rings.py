@@ -184,17 +184,16 @@ def lower_copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
 
 def lower_arrive(lowering: Lowering, op: ac.ArriveOp) -> None:
     text = lowering.text
-    slot = slot_of(lowering, op.phase)
+    slot, peers = slot_of(lowering, op.phase), op.peers.data
+    if peers == 1 and not is_set(op.leader):
+        release_slot(lowering, slot)
+        return
     address = barrier_address(lowering, slot, slot.ring.stages)
-    peers = op.peers.data
     if is_set(op.leader):
         # What the unit's threads have read comes before what the first CTA issues.
         remote = _of_leader(lowering, address)
         opcode = "mbarrier.arrive.release.cluster.shared::cluster.b64"
         text.emit(opcode, "_", f"[{remote}]", guard=lowering.is_first_thread)
-        return
-    if peers == 1:
-        release_slot(lowering, slot)
         return
     # Thread p of the unit tells CTA p of the cluster. What must come before the arrival are the reads of the slot, and
     # those are wgmma's, done when wait_group has returned: a release of generic accesses at cluster scope would order
