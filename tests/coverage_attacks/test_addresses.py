@@ -63,4 +63,4 @@ def test_what_looks_at_an_address_is_not_proven(body: str) -> None:
 @pytest.mark.parametrize("body", TWINS.values(), ids=TWINS)
 def test_a_twin_that_does_not_is(body: str) -> None:
     report = checked(hanging(body))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons

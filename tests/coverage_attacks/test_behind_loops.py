@@ -36,4 +36,4 @@ def test_a_bound_that_a_product_fixes_behind_the_loop() -> None:
 
 def test_a_sum_that_is_never_so_is_proven_away() -> None:
     report = checked(_kernel(_ROTATED, f"{_SUM}101{_HANG}".replace("add.u32", "or.b32")))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons

@@ -21,7 +21,7 @@ def _bounded(iterations: int) -> str:
 @pytest.mark.parametrize("iterations", [5, 7, 8, 11, 13, 14])
 def test_a_hang_after_one_number_of_iterations_is_found(iterations: int) -> None:
     report = checked(hanging(_bounded(iterations)))
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
 
 
 def test_a_number_that_the_loop_never_reaches_is_proven() -> None:

@@ -61,14 +61,14 @@ OPAQUE = {
 @pytest.mark.parametrize("body", FOLLOWED.values(), ids=FOLLOWED)
 def test_a_hang_is_found_behind_it(body: str) -> None:
     report = checked(hanging(body, ("n", "m")))
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
     assert report.errors[0].code == "MB113"
 
 
 @pytest.mark.parametrize("body", MEMBERS.values(), ids=MEMBERS)
 def test_a_hang_is_found_behind_a_member(body: str) -> None:
     report = checked(hanging(body, ("n",), structured=True))
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
     assert report.errors[0].code == "MB113"
 
 

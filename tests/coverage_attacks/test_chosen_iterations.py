@@ -45,7 +45,7 @@ def test_what_no_iteration_decides_is_proven() -> None:
         "setp.ne.u32 %p_a, %r_i, %r_m; @%p_a bra C; and.b32 %r_x, %r_m, 3; setp.eq.u32 %p_c, %r_x, 4; @%p_c bra H; C: "
     )
     report = checked(_kernel(inside))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 _EXPECTING = (
@@ -109,4 +109,4 @@ def test_what_one_warp_compares_in_every_iteration_is_proven() -> None:
         "setp.ne.u32 %p_c, %r_tid, 0; @%p_c bra D; setp.eq.u32 %p_c, %r_i, 0; @%p_c st.shared.u32 [%r_buf], %r_b; D: "
     )
     report = checked(_kernel(inside))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons

@@ -34,7 +34,7 @@ def test_a_hang_at_one_of_many_combinations_is_found(count: int, bug: int) -> No
 
 def test_many_that_never_come_to_the_bug_are_proven() -> None:
     report = checked(_bits(9, 512))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.parametrize(("bug", "verdicts"), [(13, {"refuted"}), (16, {"proven", "unknown"})])
@@ -52,7 +52,7 @@ def test_a_step_that_a_branch_before_the_loop_chooses(bug: int, verdict: str) ->
         f"and.b32 %r_q, %r_n, 7; {_LOOP.format('add.s32 %r_x, %r_x, %r_s;')} setp.eq.s32 %p_bug, %r_x, {bug};"
     )
     report = checked(hanging(body, ("n", "m")))
-    assert report.verdict == verdict, report.findings.reasons
+    assert report.verdict == verdict, report.reasons
 
 
 @pytest.mark.parametrize(("bug", "verdict"), [(15, "refuted"), (18, "proven")])
@@ -62,7 +62,7 @@ def test_a_branch_behind_a_loop_adds_to_its_counter(bug: int, verdict: str) -> N
         f"add.s32 %r_k, %r_k, 10; A: setp.eq.s32 %p_bug, %r_k, {bug};"
     )
     report = checked(hanging(body, ("n", "m")))
-    assert report.verdict == verdict, report.findings.reasons
+    assert report.verdict == verdict, report.reasons
 
 
 def test_a_branch_before_a_loop_chooses_the_bound_of_one_behind_it() -> None:
@@ -84,7 +84,7 @@ def test_two_families_of_branches_that_have_nothing_to_do_with_one_another(bug: 
         "or.pred %p_bug, %p_a, %p_b;"
     )
     report = checked(hanging(body, ("n", "q")))
-    assert report.verdict == verdict, report.findings.reasons
+    assert report.verdict == verdict, report.reasons
 
 
 def test_a_branch_by_what_another_one_has_chosen() -> None:

@@ -73,7 +73,7 @@ def test_a_count_that_does_not_follow_its_loops_is_never_proven(kernel: tuple[st
 
 def test_a_count_that_follows_its_loops_is_proven() -> None:
     report = checked(_text(_STEP, "", ""))
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
 _AHEAD = (
@@ -111,4 +111,4 @@ def test_slots_that_are_not_always_filled_ahead_are_never_proven(most: str, asks
 
 def test_slots_that_are_filled_ahead_are_proven() -> None:
     report = checked(_ahead("", ""))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons

@@ -24,7 +24,7 @@ def _swizzle(divide: str, limit: str, more: int = 1) -> str:
 @pytest.mark.parametrize("divide", [_QUOTIENT, _REMAINDER])
 def test_a_tile_of_a_swizzled_order_is_one_of_the_tiles(divide: str) -> None:
     report = checked(_swizzle(divide, "%r_c"))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.parametrize("divide", [_QUOTIENT, _REMAINDER])

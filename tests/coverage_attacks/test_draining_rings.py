@@ -26,14 +26,14 @@ def _ring(inside: str, end: str) -> str:
 
 def test_a_ring_that_drains_is_proven() -> None:
     report = checked(_ring("", ""))
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
 @pytest.mark.parametrize(("stage", "parity"), [(0, 1), (3, 1), (6, 0)])
 def test_a_hang_where_the_ring_stops_at_one_stage_is_refuted(stage: int, parity: int) -> None:
     end = f"setp.eq.u32 %p_a, %r_s, {stage}; setp.eq.and.u32 %p_bug, %r_h, {parity}, %p_a;"
     report = checked(_ring("", end))
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
 
 
 @pytest.mark.sample(2)

@@ -65,7 +65,7 @@ _OTHERS = {
 
 def test_a_counter_that_ends_with_the_loop_is_proven() -> None:
     report = checked(_text())
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
 @pytest.mark.parametrize("text", _ATTACKS.values(), ids=_ATTACKS)

@@ -38,7 +38,7 @@ def test_a_count_over_all_tiles_is_never_proven_away(asks: str, step: str) -> No
 def test_a_loop_inside_that_compares_no_count_is_proven() -> None:
     text = hanging(_TILES.replace("ASKS", "setp.eq.u32 %p_d, %r_tid, 9;").replace("STEP", "%r_m"), ("n", "m"))
     report = checked(text)
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 _TWO_RINGS = (

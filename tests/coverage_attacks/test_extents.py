@@ -95,7 +95,7 @@ FINE:
 )
 def test_an_extent_that_no_copy_takes_is_assumed_away(extent: str, assumed: str) -> None:
     report = checked(_text(extent, _DECIDED + _SOUND))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert any(assumed in each for each in report.assumptions)
 
 

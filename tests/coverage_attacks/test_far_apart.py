@@ -61,4 +61,4 @@ def test_loops_that_have_nothing_to_do_with_each_other_are_proven() -> None:
     begin = f"mov.u32 %r_bars, bars;\n{_INITS}{MEET}@@@%p_t0 bra FILL;\n@%p_t32 bra TAKE;\nbra END;\n"
     roles = _role("FILL", "%r_n", 0, 1, 0) + _role("TAKE", "%r_m", 8 * _STAGES, 1, 8 * _STAGES)
     report = Pair("", begin + roles + "END:\n", "", "", parameters=_NAMES).report("")
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons

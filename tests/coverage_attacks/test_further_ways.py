@@ -117,7 +117,7 @@ def test_nothing_is_proven_behind_it(body: str) -> None:
 @pytest.mark.parametrize("body", TWINS.values(), ids=TWINS)
 def test_a_twin_is_proven(body: str) -> None:
     report = checked(hanging(body, ("n", "m")))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 _UNROLLED = (
@@ -130,7 +130,7 @@ _UNROLLED = (
 
 def test_a_way_that_is_gone_where_nothing_decides_has_been_seen() -> None:
     report = checked(hanging(_UNROLLED.replace("FIRST ", "")))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 def test_a_hang_on_such_a_way_is_found() -> None:

@@ -24,7 +24,7 @@ def _around(inside: str, rest: str = "mov.pred %p_bug, 0;", start: str = "") -> 
 
 def test_a_branch_around_a_store_to_global_memory_need_not_be_seen() -> None:
     report = checked(_around(""))
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
 @pytest.mark.sample(2)

@@ -43,13 +43,13 @@ _WITHIN = (
 )
 def test_a_loop_over_an_array_is_proven_where_it_ends(inside: str, rest: str) -> None:
     report = checked(_strided(inside, rest))
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
     assert not any(each.endswith(" ends") for each in report.assumptions)
 
 
 def test_that_a_loop_ends_is_assumed_where_a_number_steps_it() -> None:
     report = checked(_strided(step="%r_m"))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert any(each.startswith("the loop at attack.ptx") and each.endswith(" ends") for each in report.assumptions)
 
 

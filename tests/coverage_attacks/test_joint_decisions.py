@@ -30,7 +30,7 @@ def _together(count: int, bug: int) -> str:
 @pytest.mark.parametrize(("count", "bug"), [(2, 3), (3, 7), (4, 15)])
 def test_a_hang_after_several_decisions_is_found(count: int, bug: int) -> None:
     report = checked(_together(count, bug))
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
 
 
 @pytest.mark.parametrize(("count", "bug"), [(3, 5), (4, 11), (5, 22), (6, 45)])
@@ -51,7 +51,7 @@ def test_nothing_is_proven_where_two_decisions_are_rarely_taken_together(more: s
     first, second = 0x5A5A5A5A, 0x5A5A5A5A ^ 0x22000
     parts = [_NEAR.format(first, more, "a", "a", 0, 1, 0), _NEAR.format(second, more, "b", "b", 1, 2, 1)]
     report = checked(hanging(f"mov.u32 %r_x, 0; {' '.join(parts)} setp.eq.s32 %p_bug, %r_x, 3;"))
-    assert report.verdict == verdict, report.findings.reasons
+    assert report.verdict == verdict, report.reasons
 
 
 def test_decisions_that_meet_only_where_a_sum_overflows_are_assumed_not_to() -> None:
@@ -60,7 +60,7 @@ def test_decisions_that_meet_only_where_a_sum_overflows_are_assumed_not_to() -> 
         "A: setp.lt.s32 %p_b, %r_n, 65; @%p_b bra B; add.s32 %r_x, %r_x, 2; B: setp.eq.s32 %p_bug, %r_x, 3;"
     )
     report = checked(hanging(body))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert any("at least 0 and below 2^30" in each for each in report.assumptions)
 
 
@@ -70,18 +70,18 @@ def test_a_cluster_beyond_the_grid_is_no_launch() -> None:
         "@!%p_a bra A; mov.u32 %r_x, 1; A: setp.eq.s32 %p_bug, %r_x, 1;"
     )
     report = checked(hanging(body))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 def test_decisions_that_never_come_to_the_bug_are_proven() -> None:
     report = checked(_together(3, 8))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 def test_nothing_is_proven_of_lanes_that_part_in_ways_that_were_not_tried() -> None:
     report = checked(hanging(_PARTED))
     assert report.verdict == "unknown"
-    assert any("more ways at this place" in each for each in report.findings.reasons)
+    assert any("more ways at this place" in each for each in report.reasons)
 
 
 def _stored(count: int, bug: int) -> str:
@@ -104,7 +104,7 @@ def test_a_hang_after_several_stores_is_found(count: int, bug: int) -> None:
 
 def test_stores_that_never_come_to_the_bug_are_proven() -> None:
     report = checked(_stored(5, 32))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.full
@@ -125,7 +125,7 @@ def _chain(count: int, bug: int) -> str:
 
 def test_ways_that_exclude_one_another_are_not_taken_together() -> None:
     report = checked(_chain(9, 50))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert checked(_chain(9, 7)).verdict == "refuted"
 
 
@@ -144,7 +144,7 @@ def test_decisions_of_two_warps_about_barriers() -> None:
     assert checked(_barriers("setp.eq.u32 %p_b, %r_b, 2;")).verdict == "proven"
     wrong = "setp.eq.u32 %p_b, %r_b, 2; setp.eq.u32 %p_c, %r_a, 1; setp.eq.u32 %p_d, %r_b, 3; "
     report = checked(_barriers(wrong + "and.pred %p_c, %p_c, %p_d; or.pred %p_b, %p_b, %p_c;"))
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
 
 
 _IN_A_LOOP = (
@@ -165,7 +165,7 @@ def _flags(begin: str, loop: str, bug: int, names: tuple[str, ...] = ("n",)) -> 
 @pytest.mark.parametrize(("bug", "verdict"), [(22, "refuted"), (32, "proven")])
 def test_what_each_iteration_decides_counts_together(bug: int, verdict: str) -> None:
     report = checked(_flags("", _IN_A_LOOP.format(5), bug))
-    assert report.verdict == verdict, report.findings.reasons
+    assert report.verdict == verdict, report.reasons
 
 
 @pytest.mark.sample(1)
@@ -175,7 +175,7 @@ def test_what_each_iteration_decides_counts_together(bug: int, verdict: str) -> 
 def test_iterations_that_inputs_bound_count_together(mask: int, bug: int, verdicts: set[str]) -> None:
     text = _flags(f"and.b32 %r_q, %r_m, {mask};", _IN_A_LOOP.format("%r_q"), bug, ("n", "m"))
     report = checked(text)
-    assert report.verdict in verdicts, report.findings.reasons
+    assert report.verdict in verdicts, report.reasons
 
 
 def _skipping(count: int, change: str) -> str:
@@ -205,7 +205,7 @@ def _skipping(count: int, change: str) -> str:
 )
 def test_barriers_that_two_warps_leave_out_in_loops(change: str, verdict: str) -> None:
     report = checked(_skipping(4, change))
-    assert report.verdict == verdict, report.findings.reasons
+    assert report.verdict == verdict, report.reasons
 
 
 def _meeting(first: str, second: str) -> str:
@@ -230,7 +230,7 @@ def _meeting(first: str, second: str) -> str:
 )
 def test_places_that_meet_for_one_pair_of_values(second: str, verdict: str) -> None:
     report = checked(_meeting("and.b32 %r_a, %r_n, 3;", second))
-    assert report.verdict == verdict, report.findings.reasons
+    assert report.verdict == verdict, report.reasons
 
 
 def _in_all_lanes(count: int, bug: int) -> str:
@@ -247,7 +247,7 @@ def _in_all_lanes(count: int, bug: int) -> str:
 @pytest.mark.parametrize(("bug", "verdict"), [(11, "refuted"), (16, "proven")])
 def test_decisions_in_which_all_lanes_agree(bug: int, verdict: str) -> None:
     report = checked(_in_all_lanes(4, bug))
-    assert report.verdict == verdict, report.findings.reasons
+    assert report.verdict == verdict, report.reasons
 
 
 def _tables(bug: int) -> str:
@@ -271,4 +271,4 @@ def _tables(bug: int) -> str:
 @pytest.mark.parametrize(("bug", "verdict"), [(13, "refuted"), (19, "refuted"), (25, "proven")])
 def test_ways_of_two_tables_count_together(bug: int, verdict: str) -> None:
     report = checked(_tables(bug))
-    assert report.verdict == verdict, report.findings.reasons
+    assert report.verdict == verdict, report.reasons

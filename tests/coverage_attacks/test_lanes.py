@@ -29,7 +29,7 @@ def _waits(condition: str) -> str:
 )
 def test_what_no_lane_does_in_any_launch_is_proven(condition: str) -> None:
     report = checked(_waits(condition))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_no_lane_does_in_any_launch_is_proven(condition: str) -> None:
 )
 def test_what_one_lane_does_in_some_launch_is_never_proven(condition: str) -> None:
     report = checked(_waits(condition))
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
 
 
 @pytest.mark.parametrize("lane", [1, 5, 8, 13, 31])

@@ -134,4 +134,4 @@ _FIXED = {
 @pytest.mark.parametrize("rest", _of(_FIXED))
 def test_a_twin_is_proven(rest: str) -> None:
     report = checked(_loop(rest))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons

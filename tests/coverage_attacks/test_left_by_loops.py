@@ -51,4 +51,4 @@ def test_a_hang_at_one_number_of_iterations_is_never_proven(rest: str, after: st
 @pytest.mark.parametrize(("rest", "after"), _FIXED.values(), ids=_FIXED)
 def test_a_twin_is_proven(rest: str, after: str) -> None:
     report = checked(_kernel(rest, after))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons

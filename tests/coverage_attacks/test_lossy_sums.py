@@ -67,7 +67,7 @@ def test_a_carry_that_is_the_same_in_each_iteration_is_proven() -> None:
         "add.cc.u32 %r_y, %r_b, 4294967295; addc.u32 %r_y, 0, 0; setp.gt.u32 %p_c, %r_y, 1; @%p_c bra H; ", ""
     )
     report = checked(text)
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
 def test_a_carry_of_the_iteration_before_is_never_proven_away() -> None:

@@ -25,7 +25,7 @@ def _kernel(leaves: str, bits: int = -2, before: str = "", behind: str = "") -> 
 )
 def test_a_count_that_cannot_be_one_is_proven(leaves: str) -> None:
     report = checked(_kernel(leaves))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,14 @@ def _ring(inside: str, end: str) -> str:
 
 def test_a_ring_that_goes_around_as_often_as_a_product_says_is_proven() -> None:
     report = checked(_ring("", ""))
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
 @pytest.mark.parametrize(("stage", "parity"), [(1, 1), (5, 0)])
 def test_a_hang_where_it_stops_at_one_stage_is_refuted(stage: int, parity: int) -> None:
     end = f"setp.eq.u32 %p_a, %r_s, {stage}; setp.eq.and.u32 %p_bug, %r_h, {parity}, %p_a;"
     report = checked(_ring("", end))
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
 
 
 @pytest.mark.parametrize("late", [25, 70, 500])

@@ -89,4 +89,4 @@ def test_numbers_that_differ_beyond_all_runs_are_never_proven(counts: str, fills
 @pytest.mark.parametrize(("counts", "fills", "takes"), _cases())
 def test_numbers_that_always_go_together_are_proven(counts: str, fills: str, takes: str) -> None:
     report = checked(_kernel(_NEVER, counts, fills, takes))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons

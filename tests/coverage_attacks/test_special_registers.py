@@ -36,10 +36,10 @@ def test_nothing_is_proven_behind_it(body: str) -> None:
 @pytest.mark.parametrize("body", FIXED.values(), ids=FIXED)
 def test_what_is_fixed_or_decides_nothing_is_proven(body: str) -> None:
     report = checked(hanging(body))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.parametrize("name", ["%dynamic_smem_size", "%total_smem_size"])
 def test_the_reason_names_the_size_of_shared_memory(name: str) -> None:
     report = checked(hanging(FREE[name]))
-    assert name in report.findings.reasons[0]
+    assert name in report.reasons[0]

@@ -22,7 +22,7 @@ def _kernel(step: str) -> str:
 
 def test_a_step_of_the_grids_size_is_proven() -> None:
     report = checked(_kernel(_READ))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.sample(3)

@@ -78,7 +78,7 @@ def test_what_two_iterations_leave_out_together_is_never_proven_away(body: str, 
 @pytest.mark.parametrize("body", _STEPS.values(), ids=_STEPS)
 def test_what_no_iteration_leaves_out_is_proven(body: str) -> None:
     report = _pair(body, _NEVER, _NEVER).report(_NEVER)
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
 def test_what_the_last_iteration_leaves_out_shows_behind_the_loop() -> None:
@@ -101,7 +101,7 @@ def test_what_follows_the_end_of_the_loop_is_proven() -> None:
     decide = "add.u32 %r_last, %r_i, 2;\nsetp.ge.u32 %p_skip, %r_last, %r_n;\n"
     body = _COPY.replace("cp.async.wait_group 1;", "cp.async.commit_group;\ncp.async.wait_group 1;")
     report = _pair(body, decide, decide).report(decide)
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
 _ROWS = (

@@ -24,7 +24,7 @@ _SUMMED = "add.s32 %r_x, %r_n, %r_m; setp.gt.s32 %p_a, %r_n, 0; setp.gt.and.s32 
 
 def test_a_step_down_that_overflows_is_assumed_away() -> None:
     report = checked(hanging(_CHUNK.replace("STEP", "-64"), ("n", "m", "k")))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert any("no sum overflows that decides something" in each for each in report.assumptions), report.assumptions
 
 
@@ -34,7 +34,7 @@ def test_a_step_up_that_overflows_nothing_is_found() -> None:
 
 def test_a_sum_of_large_numbers_is_assumed_to_fit() -> None:
     report = checked(hanging(f"{_SUMMED}setp.lt.and.s32 %p_bug, %r_x, 0, %p_a;", ("n", "m")))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert any("no sum overflows that decides something" in each for each in report.assumptions), report.assumptions
 
 

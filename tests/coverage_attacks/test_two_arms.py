@@ -19,7 +19,7 @@ def _arms(one: str, other: str, rest: str = "") -> str:
 
 def test_two_stores_to_one_place_are_proven() -> None:
     report = checked(_arms(_STORE, "ld.param.u32 %r_w, [k_param_1]; st.shared.u32 [%r_a], %r_w; "))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.sample(4)

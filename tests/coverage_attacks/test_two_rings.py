@@ -23,14 +23,14 @@ def _rings(rest: str, end: str) -> str:
 
 def test_two_rings_without_a_hang_are_proven() -> None:
     report = checked(_rings("", "setp.gt.u32 %p_bug, %r_a, 4;"))
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
 @pytest.mark.parametrize(("one", "other"), [(0, 3), (2, 1), (4, 2)])
 def test_a_hang_at_one_place_in_both_rings_at_the_end_is_found(one: int, other: int) -> None:
     end = f"setp.eq.u32 %p_a, %r_a, {one}; setp.eq.and.u32 %p_bug, %r_b, {other}, %p_a;"
     report = checked(_rings("", end))
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
 
 
 @pytest.mark.parametrize("often", [2, 5, 9])

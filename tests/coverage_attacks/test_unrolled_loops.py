@@ -32,7 +32,7 @@ def _kernel(ahead: int, even: int = -2) -> str:
 
 def test_what_every_number_of_iterations_decides_alike_is_proven() -> None:
     report = checked(_kernel(1))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.parametrize(("ahead", "even"), [(0, -2), (1, -258), (1, 0x7FFFFFFE), (5, -2)])
@@ -60,7 +60,7 @@ def _rest(rest: int, hang: int) -> str:
 
 def test_a_rest_that_two_ways_lead_to_iterates_few_times() -> None:
     report = checked(_rest(3, 4))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.parametrize(("rest", "hang"), [(3, 3), (7, 4), (31, 29)])
@@ -88,7 +88,7 @@ def _ahead(inside: str) -> str:
 def test_what_iterations_decide_before_the_last_ones_is_not_refuted() -> None:
     # It never hangs. Each number of iterations is asked for with each other decision, and not all are answered.
     report = checked(_ahead("setp.gt.u32 %p_d, %r_m, 5; @%p_d st.shared.u32 [%r_buf], %r_b;"))
-    assert report.verdict != "refuted", report.findings.reasons
+    assert report.verdict != "refuted", report.reasons
 
 
 @pytest.mark.parametrize(

@@ -84,20 +84,20 @@ def test_words_of_memory_at_places_that_depend_on_inputs_may_differ(body: str) -
 def test_words_at_one_place_are_one_word() -> None:
     body = f"add.s32 %r_i, %r_n, 0; {_PLACES} {_WORDS}".replace("[%rd_j]", "[%rd_i]")
     report = checked(hanging(body))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.parametrize(("fill", "look"), TABLES.values(), ids=TABLES)
 def test_a_table_that_a_counter_leads_through_is_not_taken_to_go_on_as_it_begins(fill: str, look: str) -> None:
     report = checked(hanging(_COUNTING.format(fill=fill, look=look, bug=1), module=_TABLE))
     assert report.verdict == "unknown"
-    assert any("is not shown to repeat itself" in each for each in report.findings.reasons)
+    assert any("is not shown to repeat itself" in each for each in report.reasons)
 
 
 @pytest.mark.parametrize("zero", ["setp.eq.s32 %p_bug, %r_n, 0;", "setp.lt.u32 %p_bug, %r_n, 1;"])
 def test_a_number_that_is_not_zero_is_assumed(zero: str) -> None:
     report = checked(hanging(zero))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert any("parameter 2 is not 0" in each for each in report.assumptions)
 
 
@@ -107,4 +107,4 @@ def test_two_ways_to_a_branch_that_never_comes_out_otherwise_are_proven() -> Non
         "A: or.b32 %r_x, %r_n, 4; B: setp.eq.s32 %p_bug, %r_x, 0;"
     )
     report = checked(hanging(body, ("n", "m")))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons

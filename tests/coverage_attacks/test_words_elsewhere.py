@@ -58,7 +58,7 @@ def _checked(waits: str = _WAIT, behind: str = "") -> KernelReport:
 @pytest.mark.parametrize("behind", ["", f"{_ANOTHER}bar.sync 1;"], ids=["one word", "two words"])
 def test_it_is_proven(behind: str) -> None:
     report = _checked(behind=behind)
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 @pytest.mark.parametrize("behind", [_HANG, _ANOTHER + _HANG], ids=["one word", "two words"])

@@ -115,4 +115,4 @@ def _rotated(body: str) -> str:
 def test_a_ring_that_goes_on_from_tile_to_tile_is_proven(form: Callable[[str], str]) -> None:
     """Its tiles repeat themselves after as many as the stages and parities of the ring inside come back in."""
     report = _pair(form(_ring())).report("")
-    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.findings.reasons
+    assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons

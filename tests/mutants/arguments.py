@@ -286,8 +286,8 @@ def _decided_by(subject: Subject, edited: str, point: ContestedPoint) -> str:
     own, report = subject.check(subject.text, isa), subject.check(edited, isa)
     if own is None or report is None or own.verdict != "proven" or report.verdict != "unknown":
         return ""
-    against = [reason for reason in report.findings.reasons if reason.startswith(point.codes)]
-    return f"unknown: {against[0][:100]}" if len(against) == len(report.findings.reasons) else ""
+    against = [reason for reason in report.reasons if reason.startswith(point.codes)]
+    return f"unknown: {against[0][:100]}" if len(against) == len(report.reasons) else ""
 
 
 def _covered(subject: Subject, edited: str, places: frozenset[int]) -> str:

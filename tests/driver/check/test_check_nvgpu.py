@@ -24,7 +24,7 @@ def test_tiles_in_turn_are_a_reason_for_doubt(programmatic):
     assert lowered.decisions.turns
     report = checked(lowered.nvgpu, "turns.mlir")
     assert report.verdict == "unknown" and not report.errors
-    assert "numbers of trips which depend on each other" in report.findings.reasons[0]
+    assert "numbers of trips which depend on each other" in report.reasons[0]
 
 
 def test_kernels_may_wait_for_the_grids_before(text):
@@ -56,15 +56,15 @@ def test_other_waits_for_grids_are_reasons_for_doubt(text, place, reason):
         mutant = re.sub(rf"(\n *)({place})", r"\1nvvm.griddepcontrol wait\1\2", mutant, count=1)
         assert "griddepcontrol wait" in mutant
     report = checked(mutant, "grids.mlir")
-    assert report.verdict == "unknown" and reason in report.findings.reasons[0], (
+    assert report.verdict == "unknown" and reason in report.reasons[0], (
         report.verdict,
-        report.findings.reasons,
+        report.reasons,
     )
 
 
 def test_round_trip(text):
     report = checked(text, "matmul.mlir")
-    assert report.verdict == "proven", (report.findings.reasons, report.findings)
+    assert report.verdict == "proven", (report.reasons, report.findings)
     assert (report.name, report.target, report.scope) == ("matmul", "sm_90a", "all trip counts")
     assert any("multiple of 1024" in each for each in report.assumptions)
 
@@ -81,12 +81,12 @@ def test_round_trip(text):
 )
 def test_other_programs_are_proven(lowered):
     report = checked(lowered().nvgpu, "other.mlir")
-    assert report.verdict == "proven", (report.findings.reasons, report.findings)
+    assert report.verdict == "proven", (report.reasons, report.findings)
 
 
 def test_clusters_are_a_reason_for_doubt():
     report = checked(gemm(1024, 1024, 1024, tile=(128, 128), cluster=(1, 2)).nvgpu, "cluster.mlir")
-    assert report.verdict == "unknown" and report.findings.reasons
+    assert report.verdict == "unknown" and report.reasons
 
 
 MUTANTS = [
@@ -124,7 +124,7 @@ def test_what_is_broken_is_refuted(text, kind, pattern, replacement, occurrence,
     if "%c_true" in mutant:
         mutant = re.sub(r"(\n *)(%thread_0 =)", r"\1%c_true = arith.constant true\1\2", mutant, count=1)
     report = checked(mutant, "broken.mlir")
-    assert report.verdict == "refuted", (report.verdict, report.findings.reasons)
+    assert report.verdict == "refuted", (report.verdict, report.reasons)
     found = [finding for finding in report.errors if finding.code in codes]
     assert found, [(finding.code, finding.message) for finding in report.errors]
     lines = [span.line for finding in found for span in (finding.primary, finding.conflicts_with) if span is not None]
@@ -140,19 +140,19 @@ def test_harmless_edits_leave_the_proof(text):
         edited(text, r"nvvm\.wgmma\.fence", "twice", 0)[0],
     ):
         report = checked(edit, "same.mlir")
-        assert report.verdict == "proven", (report.findings.reasons, report.findings)
+        assert report.verdict == "proven", (report.reasons, report.findings)
 
 
 def test_what_threads_do_apart_is_a_reason_for_doubt(text):
     mutant, _ = edited(text, r"arith\.cmpi eq, (%lane_0, %c_\d+)", r"arith.cmpi ne, \1", 0)
     report = checked(mutant, "apart.mlir")
-    assert report.verdict == "unknown" and "by 127 threads" in report.findings.reasons[0]
+    assert report.verdict == "unknown" and "by 127 threads" in report.reasons[0]
 
 
 def test_inline_ptx_is_a_reason_for_doubt(text):
     mutant, line = edited(text, r"nvvm\.fence\.mbarrier\.init", 'nvvm.inline_ptx "bar.sync 0;"', 0)
     report = checked(mutant, "inline.mlir")
-    assert report.verdict == "unknown" and f":{line}:" in report.findings.reasons[0]
+    assert report.verdict == "unknown" and f":{line}:" in report.reasons[0]
 
 
 def test_command_line_on_emitted_text(text, tmp_path: Path):

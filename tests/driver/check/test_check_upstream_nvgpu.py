@@ -17,7 +17,7 @@ from tilewright.driver.check.mlir.check_mlir import mlir_kernels
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_are_proven(name):
     report = checked(KERNELS[name](), "kernel.mlir")
-    assert (report.name, report.verdict) == ("main_kernel", "proven"), (report.findings.reasons, report.findings)
+    assert (report.name, report.verdict) == ("main_kernel", "proven"), (report.reasons, report.findings)
     assert not report.findings
     assert any("allocation in shared memory" in each for each in report.assumptions)
 
@@ -42,7 +42,7 @@ def test_no_operation_can_be_left_out(name):
     seen = 0
     for line, mutant in without(KERNELS[name]()):
         report = checked(mutant, "kernel.mlir")
-        assert report.verdict == "refuted", (line, report.verdict, report.findings.reasons)
+        assert report.verdict == "refuted", (line, report.verdict, report.reasons)
         seen += 1
     assert seen >= 4
 
@@ -79,9 +79,9 @@ def test_mistakes_are_never_proven(kernel, old, new, codes):
     assert old in text
     report = checked(text.replace(old, new, 1), "kernel.mlir")
     if not codes:
-        assert report.verdict == "unknown" and re.search(r":\d+: ", report.findings.reasons[0])
+        assert report.verdict == "unknown" and re.search(r":\d+: ", report.reasons[0])
     else:
-        assert report.verdict == "refuted", (report.verdict, report.findings.reasons)
+        assert report.verdict == "refuted", (report.verdict, report.reasons)
         assert codes & {finding.code for finding in report.errors}, report.errors
 
 
@@ -98,7 +98,7 @@ def test_each_thread_may_read_what_it_copied_itself():
     own = text.replace("%slots[%slot, %other, %c0]", "%slots[%slot, %thread, %c0]").replace("      gpu.barrier\n", "")
     assert own.count("gpu.barrier") == 0
     report = checked(own, "kernel.mlir")
-    assert report.verdict == "proven", (report.findings.reasons, report.findings)
+    assert report.verdict == "proven", (report.reasons, report.findings)
 
 
 def test_a_store_that_threads_race_in_is_refuted():
@@ -111,7 +111,7 @@ def test_a_store_that_threads_race_in_is_refuted():
 def test_equal_inits_by_all_threads_are_contested():
     text = stored().replace("%c128, predicate = %first : !barriers", "%c128 : !barriers")
     report = checked(text, "kernel.mlir")
-    assert report.verdict == "proven", (report.findings.reasons, report.findings)
+    assert report.verdict == "proven", (report.reasons, report.findings)
     assert [(finding.code, finding.level.value) for finding in report.findings] == [("MB115", "review")]
     unordered = text.replace("%c128 : !barriers\n    gpu.barrier\n", "%c128 : !barriers\n")
     assert "MB104" in {finding.code for finding in checked(unordered, "kernel.mlir").errors}
@@ -151,7 +151,7 @@ def test_elected_threads():
     assert checked(launched(other), "kernel.mlir").verdict == "refuted"
     masked = launched(ELECTED.replace("constant -1", "constant 32"))
     report = checked(masked, "kernel.mlir")
-    assert report.verdict == "unknown" and "mask" in report.findings.reasons[0]
+    assert report.verdict == "unknown" and "mask" in report.reasons[0]
 
 
 def test_a_part_that_waits_for_another_part_of_its_warpgroup_is_no_deadlock():
@@ -191,7 +191,7 @@ def test_a_branch_that_nobody_takes_leaves_no_trace():
     nvgpu.mbarrier.try_wait.parity %full[%c0], %even, %ticks : !barriers
 """
     report = checked(launched(body), "kernel.mlir")
-    assert report.verdict == "proven", (report.findings.reasons, report.findings)
+    assert report.verdict == "proven", (report.reasons, report.findings)
 
 
 NOT_FOLLOWED = [
@@ -218,8 +218,8 @@ def test_what_is_not_followed_is_unknown_with_its_line(written, reason):
     line = text[: text.index(written)].count("\n") + 1
     report = checked(text, "kernel.mlir")
     assert report.verdict == "unknown", (report.verdict, report.findings)
-    found = re.search(r":(\d+): (.*)", report.findings.reasons[0])
-    assert found is not None and line <= int(found[1]) <= line + 1 and reason in found[2], report.findings.reasons
+    found = re.search(r":(\d+): (.*)", report.reasons[0])
+    assert found is not None and line <= int(found[1]) <= line + 1 and reason in found[2], report.reasons
 
 
 FUNCTION = """\
@@ -250,7 +250,7 @@ module attributes {gpu.container_module} {
 def test_functions_that_a_launch_names():
     text = FUNCTION.replace("THREADS", "64")
     report = checked(text, "ring.mlir")
-    assert (report.name, report.target, report.verdict) == ("ring", "sm_90", "proven"), report.findings.reasons
+    assert (report.name, report.target, report.verdict) == ("ring", "sm_90", "proven"), report.reasons
     unordered = checked(text.replace("      gpu.barrier\n", ""), "ring.mlir")
     assert {finding.code for finding in unordered.errors} == {"NB101"}
     unlaunched = checked(text.replace("@kernels::@ring", "@kernels::@other"), "ring.mlir")
@@ -261,7 +261,7 @@ def test_functions_that_a_launch_names():
 def test_functions_that_nothing_launches_are_unknown():
     text = "func.func @loose() {\n  gpu.barrier\n  return\n}\n"
     report = checked(text, "loose.mlir")
-    assert report.verdict == "unknown" and "nothing launches it" in report.findings.reasons[0]
+    assert report.verdict == "unknown" and "nothing launches it" in report.reasons[0]
 
 
 def test_entries_are_named():

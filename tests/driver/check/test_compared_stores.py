@@ -47,4 +47,4 @@ _BODIES = {
 def test_each_cluster_is_compared(body: str, proven: bool) -> None:
     launch = launch_from_json({"grid": [100], "params": [{"kind": "i32", "value": 1}]}, "launch.json")
     (report,) = check_text(_TEXT.replace("BODY", body), "k.ptx", launch=launch).kernels
-    assert (report.verdict == "proven") == proven, report.findings.reasons
+    assert (report.verdict == "proven") == proven, report.reasons

@@ -109,7 +109,7 @@ def checked(text: str, launch: LaunchFile | None = None) -> KernelReport:
 
 def test_slots_that_are_declared_free_before_a_barrier() -> None:
     report = checked(RING, FIVE_TURNS)
-    assert report.verdict == "proven", (report.findings, report.findings.reasons)
+    assert report.verdict == "proven", (report.findings, report.reasons)
 
 
 def test_slots_that_another_warp_declares_free_and_nothing_tells() -> None:

@@ -50,7 +50,7 @@ def test_what_is_left_by_chance_is_not_proven_away(body: str) -> None:
 @pytest.mark.parametrize("body", _FIXED.values(), ids=_FIXED)
 def test_what_is_the_same_in_any_order_is_known(body: str) -> None:
     report = checked(hanging(f"{_FIRST}{body} M: mov.u32 %r_m, 0;", ()))
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
 
 
 def test_tickets_of_several_warps_are_known_to_nobody() -> None:

@@ -259,10 +259,10 @@ END:
 
 def test_a_block_is_found_at_which_every_group_is_there() -> None:
     (report,) = check_text(_GROUPS).kernels
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert "a block of 384 threads, since no directive fixes it" in report.assumptions
     (report,) = check_text(_GROUPS.replace("mbarrier.arrive.shared::cta.b64 _, [%r8];", "")).kernels
-    assert report.verdict == "unknown" and any("give --block" in reason for reason in report.findings.reasons)
+    assert report.verdict == "unknown" and any("give --block" in reason for reason in report.reasons)
 
 
 _KERNEL = """.version 8.6
@@ -308,7 +308,7 @@ def kernel(mask: int = 3, expected: int = 1024) -> str:
 
 def test_a_multicast_is_checked_with_its_width() -> None:
     (report,) = check_text(kernel()).kernels
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert "clusters of 2 CTAs, since no directive fixes it" in report.assumptions
 
 
@@ -362,7 +362,7 @@ def asserting(ctas: int, parity: int = 0, also: int = 37) -> KernelReport:
 
 def test_a_shape_that_the_kernel_asserts_against_is_left_out() -> None:
     report = asserting(2, also=-1)
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
     assert any("clusters of 1 CTA" in each and "own assertion" in each for each in report.assumptions)
     assert asserting(3, also=-1).verdict == "unknown"
 

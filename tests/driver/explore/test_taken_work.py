@@ -91,16 +91,14 @@ def test_what_fails_once_much_work_was_taken_is_refuted(check: str) -> None:
     text = _TEXT.replace("SYNC", _SYNC, 1).replace("CHECK", check)
     for launch in (None, launch_from_json(_GRID, "launch.json")):
         (report,) = check_text(text, "k.ptx", launch=launch).kernels
-        assert (report.verdict, {each.code for each in report.errors}) == ("refuted", {"MB113"}), (
-            report.findings.reasons
-        )
+        assert (report.verdict, {each.code for each in report.errors}) == ("refuted", {"MB113"}), report.reasons
 
 
 def test_a_proof_is_for_however_much_work_is_taken() -> None:
     text = _TEXT.replace("SYNC", _SYNC, 1).replace("CHECK", _NEVER)
     for launch in (None, launch_from_json(_GRID, "launch.json")):
         (report,) = check_text(text, "k.ptx", launch=launch).kernels
-        assert report.verdict == "proven", report.findings.reasons
+        assert report.verdict == "proven", report.reasons
         assert not any("takes over" in each for each in (*report.ranges, *report.assumptions))
 
 
@@ -110,7 +108,7 @@ def test_grids_that_have_little_to_take_are_explored_as_well(count: int) -> None
     first = f"mov.u32 %r5, %nctaid.x;\nsetp.eq.u32 %p5, %r5, {count};\n@%p5 bra HANG;\nAGAIN:"
     text = _TEXT.replace("SYNC", _SYNC, 1).replace("CHECK", _NEVER).replace("AGAIN:", f"bar.sync 0;\n{first}", 1)
     (report,) = check_text(text, "k.ptx").kernels
-    assert report.verdict == "refuted", report.findings.reasons
+    assert report.verdict == "refuted", report.reasons
 
 
 def test_a_ring_over_taken_work_repeats_itself() -> None:
@@ -155,4 +153,4 @@ def test_work_is_not_asked_for_once_there_was_none() -> None:
     text = text.replace("@%p4 bra END;", "@%p4 bra ONCE;").replace("END:\n", _ONCE_MORE)
     (report,) = check_text(text, "k.ptx").kernels
     assert report.verdict == "unknown"
-    assert "there is none left" in report.findings.reasons[0]
+    assert "there is none left" in report.reasons[0]

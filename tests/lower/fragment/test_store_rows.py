@@ -158,4 +158,4 @@ def test_its_text_is_proven_wherever_the_result_begins() -> None:
     )
     assert "cvt.u32.u64" in lowered.ptx
     (report,) = check_text(lowered.ptx, "rows.ptx", options=CheckOptions(repair_steps=0)).kernels
-    assert report.verdict == "proven", report.findings.reasons
+    assert report.verdict == "proven", report.reasons
