@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -80,9 +81,10 @@ def _executed(reference: str, file: str, name: str) -> dict[str, object]:
         with contextlib.redirect_stdout(sys.stderr):  # a report is not what the author's module prints
             specification.loader.exec_module(module)
     except TilewrightError as error:
-        if error.span is None:
-            raise TilewrightError(error.message, span=_last_line(error, file), remedy=error.remedy) from error
-        raise
+        if error.span is not None and Path(error.span.file).resolve() != path.resolve():
+            raise
+        span = _last_line(error, file) if error.span is None else replace(error.span, file=file)
+        raise TilewrightError(error.message, span=span, remedy=error.remedy, findings=error.findings) from error
     except SyntaxError as error:
         span = Span(file, error.lineno or 1, error.offset or 1, (error.text or "").rstrip())
         raise TilewrightError(f"{error.msg}", span=span, remedy="fix the file") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.report.reasons import REASONS_SHOWN, grouped_reasons, shown_reasons
+from tilewright.report.findings.reasons import REASONS_SHOWN, grouped_reasons, shown_reasons
 
 
 def test_reasons_that_differ_in_their_place_alone_are_one_line() -> None:

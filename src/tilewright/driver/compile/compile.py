@@ -227,6 +227,9 @@ def _kept_in_registers(once: Callable[..., Compilation], wanted: Wanted, *, reru
                 compilation = once(revised=revised)
             except TilewrightError:
                 raise refusal from None
+    if compilation.assembly is not None and compilation.assembly.spill_bytes:
+        # Of what no part names as its kernel: its text was not proved.
+        raise spilled(compilation.name, compilation.ptx, compilation.assembly.spill_bytes)
     return compilation
 
 
