@@ -23,8 +23,8 @@ def strides_of(rows, columns, chosen):
 
 
 def describable(shape, strides):
-    """Written from the driver's documentation: one axis of neighbours, the last of two such, and the other at a multiple
-    of 16 bytes, unless it has one element."""
+    """Written from the driver's documentation: one axis of neighbours, the last of two such, and the other at a
+    multiple of 16 bytes, unless it has one element."""
     inner = 1 if strides[1] == 1 else 0
     return strides[inner] == 1 and (shape[1 - inner] == 1 or strides[1 - inner] * 2 % 16 == 0)
 
