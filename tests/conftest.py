@@ -1,10 +1,11 @@
 """What `make test` leaves to `make test-full`: most cases of large families, and examples that nobody drew before.
 
 A family of costly cases is marked `sample(n)`; where fewer are chosen than there are, they are chosen the same way each
-time. Of modules that hold many programs, or many attacks, of one kind, every second test runs (`_HALVED`); elsewhere
-every second case of a test that has several. Hypothesis draws the same examples on every run of `make test`, a quarter
-of what the long run draws: a change must not fail for an example that an earlier run happened not to draw; looking for
-new ones is the long run's job. A test says how many it draws only where each takes so long that it wants fewer.
+time. Of modules that hold many programs, or many attacks, of one kind, a third of the tests run (`_OF_ONE_KIND`);
+elsewhere every second case of a test that has several. Hypothesis draws the same examples on every run of `make test`,
+a quarter of what the long run draws: a change must not fail for an example that an earlier run happened not to draw;
+looking for new ones is the long run's job. A test says how many it draws only where each takes so long that it wants
+fewer.
 """
 
 import gc
@@ -23,7 +24,7 @@ settings.register_profile("fixed", derandomize=True, deadline=None, max_examples
 settings.register_profile("random", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-_HALVED = {
+_OF_ONE_KIND = {
     Path(__file__).parent / name
     for name in ("contract/typestate", "coverage_attacks", "driver/explore", "driver/reproof", "end_to_end", "lower")
 }
@@ -34,7 +35,7 @@ _FEW = 3
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of a test marked `sample(n)`, n cases spread evenly over all run in `make test`; the others are marked `full`. So
-    is every second of what is then left of a module in `_HALVED`, and of a test elsewhere."""
+    are two thirds of what is then left of a module in `_OF_ONE_KIND`, and every second case of a test elsewhere."""
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample") is not None:
@@ -47,16 +48,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         _leave_out(case for place, case in enumerate(cases) if place not in kept)
     kinds: dict[str, list[pytest.Item]] = {}
     for item in items:
-        marks, whole = {mark.name for mark in item.iter_markers()}, _is_halved(item.path)
+        marks, whole = {mark.name for mark in item.iter_markers()}, _is_of_one_kind(item.path)
         if marks.isdisjoint({"full", "gpu"} if whole else {"full", "gpu", "sample"}):
             kinds.setdefault(str(item.path) if whole else item.nodeid.partition("[")[0], []).append(item)
     for cases in kinds.values():
-        _leave_out(cases[1::2] if len(cases) > _FEW else ())
+        if len(cases) > _FEW:
+            kept = (0, 2) if _is_of_one_kind(cases[0].path) else (0, 2, 4)
+            _leave_out(case for place, case in enumerate(cases) if place % 6 not in kept)
 
 
 @cache
-def _is_halved(path: Path) -> bool:
-    return not _HALVED.isdisjoint(path.parents)
+def _is_of_one_kind(path: Path) -> bool:
+    return not _OF_ONE_KIND.isdisjoint(path.parents)
 
 
 def _leave_out(cases: Iterable[pytest.Item]) -> None:
