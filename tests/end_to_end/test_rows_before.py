@@ -46,7 +46,8 @@ def test_every_row_is_stored_and_none_before_the_array(length: int, before: int,
     found = run_on_machine(bundle, tuple(arrays.values())).astype(np.float64)
     dims = {"B": 2, "Q": length, "T": length, "E": 64, "F": 64}
     wanted = evaluate(trace(causal, dims, dict.fromkeys("qkvo", Element.BF16)), arrays, rounded=False)["o"]
-    assert np.abs(found - wanted).max() <= 2.0**-7 * np.abs(wanted).max()
+    # By rows: first rows are of few keys, and larger than last ones.
+    assert (np.abs(found - wanted).max(axis=-1) <= 2.0**-7 * np.abs(wanted).max(axis=-1)).all()
 
 
 def test_a_consumer_without_rows_that_keeps_slots_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
