@@ -3,10 +3,12 @@
     python -m bench.probes.multicast [-o multicast.json]
 
 One thread of each of 132 CTAs, a multiprocessor each, in clusters of two, fills a ring of eight slots of 16 KiB by bulk
-copies and gives each slot back as soon as it is full: the copies are all there is. The slots' bytes are those of a
-window of 16 slots that is the CTA's own, its pair's, or everybody's. By itself a CTA copies whole slots; with multicast
-each of a pair copies half of each slot for both, and both must have given a slot back before either fills it. In some
-runs a quarter of each slot is multicast and the rest the CTA's own, as where few rows are shared.
+copies, and a thread of another warp gives each slot back as soon as it is full: the copies are all there is. (A single
+thread would fill a slot only after it has waited for one, so that with multicast each slot would wait for an arrival to
+come from the other CTA.) The slots' bytes are those of a window of 16 slots that is the CTA's own, its pair's, or
+everybody's. By itself a CTA copies whole slots; with multicast each of a pair copies half of each slot for both, and
+both must have given a slot back before either fills it. In some runs a quarter of each slot is multicast and the rest
+the CTA's own, as where few rows are shared.
 `bytes` are what comes to one multiprocessor in a cycle; multicast or not, all bytes of all slots come to it.
 
 Source of the instructions: PTX ISA, cp.async.bulk, mbarrier, barrier.cluster.
@@ -31,7 +33,7 @@ _WINDOW_BYTES = _WINDOW_SLOTS * SLOT_BYTES
 _DATA = 1024
 _EMPTY = 8 * SLOTS
 _SHARED_BYTES = _DATA + SLOTS * SLOT_BYTES
-_THREADS = 32
+_THREADS = 64
 
 _KERNEL = """\
 .version 8.3
@@ -57,30 +59,30 @@ _KERNEL = """\
     add.s64 %rd3, %rd3, %rd4;
     ld.param.u32 %r6, [laps];
     setp.ne.u32 %p0, %r0, 0;
+    and.b32 %r25, %r0, 31;
+    setp.ne.u32 %p6, %r25, 0;
     @%p0 bra initialised;
 {inits}
 initialised:
     fence.mbarrier_init.release.cluster;
     barrier.cluster.arrive.relaxed;
     barrier.cluster.wait.acquire;
-    @%p0 bra done;
+    @%p6 bra done;
+    // The barriers of the pair's other CTA.
+    xor.b32 %r5, %r2, 1;
+    mapa.shared::cluster.u32 %r7, %r3, %r5;
+    mov.u32 %r9, 0;
+    mov.u64 %rd1, %clock64;
+    @%p0 bra give_back;
     // Where the slots' bytes come from: the reader's window, and this CTA's own.
     mov.u32 %r4, {reader};
     mul.wide.u32 %rd4, %r4, {window_bytes};
     add.s64 %rd5, %rd0, %rd4;
     mul.wide.u32 %rd4, %r1, {window_bytes};
     add.s64 %rd6, %rd0, %rd4;
-    // The barriers of the pair's other CTA.
-    xor.b32 %r5, %r2, 1;
-    mapa.shared::cluster.u32 %r7, %r3, %r5;
     mul.lo.u32 %r8, %r2, {part_bytes};
     mov.u16 %h0, 3;
-    mov.u32 %r9, 0;
-    add.u32 %r10, %r6, {behind};
-    mov.u64 %rd1, %clock64;
-lap:
-    setp.ge.u32 %p1, %r9, %r6;
-    @%p1 bra filled;
+fill:
     and.b32 %r11, %r9, {last_slot};
     shr.u32 %r12, %r9, {slot_bits};
     and.b32 %r12, %r12, 1;
@@ -95,12 +97,13 @@ wait_empty:
     and.b32 %r15, %r9, {last_window_slot};
     mul.wide.u32 %rd4, %r15, {slot_bytes};
 {copies}
-filled:
-    setp.lt.u32 %p3, %r9, {behind};
-    @%p3 bra next;
-    sub.u32 %r16, %r9, {behind};
-    and.b32 %r17, %r16, {last_slot};
-    shr.u32 %r18, %r16, {slot_bits};
+    add.u32 %r9, %r9, 1;
+    setp.lt.u32 %p1, %r9, %r6;
+    @%p1 bra fill;
+    bra done;
+give_back:
+    and.b32 %r17, %r9, {last_slot};
+    shr.u32 %r18, %r9, {slot_bits};
     and.b32 %r18, %r18, 1;
     mad.lo.u32 %r19, %r17, 8, %r3;
 wait_full:
@@ -108,10 +111,9 @@ wait_full:
     @!%p4 bra wait_full;
     mbarrier.arrive.shared::cta.b64 _, [%r19+{empty}];
 {release}
-next:
     add.u32 %r9, %r9, 1;
-    setp.lt.u32 %p5, %r9, %r10;
-    @%p5 bra lap;
+    setp.lt.u32 %p5, %r9, %r6;
+    @%p5 bra give_back;
     mov.u64 %rd2, %clock64;
     sub.s64 %rd2, %rd2, %rd1;
     cvt.u32.u64 %r20, %rd2;
@@ -181,7 +183,7 @@ def kernel_of(case: Reading) -> TimedKernel:
     ]
     text = _KERNEL.format(
         name=case.name, threads=_THREADS, inits="\n".join(inits), reader=_READERS[case.readers],
-        window_bytes=_WINDOW_BYTES, part_bytes=part, behind=SLOTS - 1, last_slot=SLOTS - 1,
+        window_bytes=_WINDOW_BYTES, part_bytes=part, last_slot=SLOTS - 1,
         slot_bits=SLOTS.bit_length() - 1, empty=_EMPTY, slot_bytes=SLOT_BYTES, data=_DATA,
         last_window_slot=_WINDOW_SLOTS - 1, copies="\n".join(copies),
         release="\n".join(release) if case.shared_bytes else "",

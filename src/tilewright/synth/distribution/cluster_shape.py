@@ -29,8 +29,8 @@ def choose_cluster(
 ) -> tuple[int, int]:
     """CTAs of a cluster along rows and columns: one, unless two are asked for or slots are scaled and many.
 
-    What two multiprocessors read at the same time the L2 cache sends them faster than one can multicast it: 67 bytes a
-    cycle to each against 44 (`python -m bench.probes.multicast` on an H200). Products that only copy and multiply gain
+    What two multiprocessors read at the same time the L2 cache sends them as fast as one can multicast it: 67 bytes a
+    cycle to each against 66 (`python -m bench.probes.multicast` on an H200). Products that only copy and multiply gain
     nothing by pairs, in time or in energy (`python -m bench clusters --alone`: of the same tile, 0.97 to 1.02 of a
     single CTA's speed where there are many waves and pairs take no more, 0.74 to 0.99 where there is one). But the L2
     cache has less to do, and where threads load scales for every slot, those come sooner.
