@@ -105,7 +105,7 @@ def numbers_as_integers(x: X, y: tw.Tensor["M", tw.i32]):
     y[i] = tw.argmax(x[i, j], over=j) + 1  # here
 
 
-@refused(r"\.to\(i32\)")
+@refused(r"\.to takes no i32")
 def cast_to_integers(x: X, y: tw.Tensor["M", tw.i32]):
     i, j = tw.grid("M", "N")
     y[i] = tw.max(x[i, j], over=j).to(tw.i32)  # here
