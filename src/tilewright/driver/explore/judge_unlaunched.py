@@ -20,12 +20,14 @@ from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
+from tilewright.driver.check.limits.budget import BudgetSpent
 from tilewright.driver.check.role_timeline import TimelineRecorder
 from tilewright.driver.explore.control_flow.awaited_tickets import awaited_tickets
 from tilewright.driver.explore.control_flow.branch_traces import idle_choices, lasting_choices
 from tilewright.driver.explore.control_flow.skipped_loops import guards_of
 from tilewright.driver.explore.explore import Explored, Places, explore, more_ordinary
 from tilewright.driver.explore.explored_ranges import explored_ranges
+from tilewright.driver.explore.gaps.open_so_far import open_so_far
 from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
 from tilewright.driver.explore.search.exploration import (
     DEFAULT_EFFORT,
@@ -225,6 +227,9 @@ def judge_unlaunched(
         ended = found.judged.errors
     except _Hopeless as found:
         verdict, excluded, launches = Unknown(found.reasons), False, list[_Failing]()
+    except BudgetSpent as spent:
+        spent.open = open_so_far(exploration)
+        raise
     refuting: GivenAgain | None = None
     if isinstance(verdict, Refuted):
         refuting, against = _given_again(runner, verdict, launches)
