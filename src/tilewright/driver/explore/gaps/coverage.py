@@ -11,6 +11,7 @@ input):
   iterations, and was left after every number of iterations up to that, with the loops inside it entered;
 - every operand of the protocol that depends on inputs had each of its values;
 - of two loops of different warps each goes on long after the other, or their numbers are related (`far_apart`);
+- every decision in a loop was seen in a launch in which that repeats itself (`seen_repeating`);
 - what iterations decide otherwise than others follows how often their loop iterates (`decided_in_turns`);
 - two branches that inputs decide, after which something differs, went every way together (`joint_decisions`).
 
@@ -47,6 +48,7 @@ from tilewright.driver.explore.gaps.far_apart import far_apart
 from tilewright.driver.explore.gaps.joint_decisions import joint_decisions
 from tilewright.driver.explore.gaps.missing import Missing, asking, asking_any, cut, in_groups, question, said_by_place
 from tilewright.driver.explore.gaps.open_so_far import not_repeating, open_gaps
+from tilewright.driver.explore.gaps.seen_repeating import seen_repeating
 from tilewright.driver.explore.gaps.unequal_loops import unequal_loops
 from tilewright.driver.explore.gaps.walked_loops import bound_of, visits_of
 from tilewright.driver.explore.search.exploration import (
@@ -168,6 +170,7 @@ def cover(
             *_left_by_loops(exploration, every, lasting, span, loop_span),
             *counted_barriers(exploration, _clean(exploration), _recurring(exploration), name),
             *decided_in_turns(exploration, _clean(exploration), _recurring(exploration), positions, lasting, name),
+            *seen_repeating(exploration, _clean(exploration), _recurring(exploration), lasting, name),
             *entered_inside(exploration, _clean(exploration), _recurring(exploration)),
         )
         exploration.open = partial(open_gaps, missing, answers, span)
