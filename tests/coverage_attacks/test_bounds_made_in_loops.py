@@ -37,6 +37,7 @@ def test_a_bound_that_is_the_same_all_along_is_one_number(bound: str) -> None:
 
 
 _HANGS = "setp.eq.u32 %p_a, %r_i, %r_x; @%p_a bra H; "
+_ARRIVES = "mbarrier.arrive.shared::cta.b64 _, [%r_x+8]; bra W; "
 _NAMED = {
     "a sum": f"add.u32 %r_x, %r_m, 500; {_HANGS}",
     "a sum made too late": "setp.eq.u32 %p_a, %r_i, %r_t; @%p_a bra H; add.u32 %r_t, %r_m, 500; ",
@@ -45,6 +46,9 @@ _NAMED = {
     "a sum of what moves": f"add.u32 %r_z, %r_z, 2; sub.u32 %r_x, 5000, %r_z; {_HANGS}",
     "a sum of what another iteration left": f"add.u32 %r_x, %r_y, 500; {_HANGS}mov.u32 %r_y, %r_m; ",
     "a number": "setp.eq.u32 %p_a, %r_i, %r_m; @%p_a bra H; ",
+    "a number at which another barrier is arrived at": (
+        "setp.eq.u32 %p_a, %r_i, %r_m; selp.u32 %r_x, 8, 0, %p_a; sub.u32 %r_x, %r_bar, %r_x; " + _ARRIVES
+    ),
     "a number at which nobody arrives": "setp.eq.u32 %p_a, %r_i, %r_m; @%p_a bra W; ",
 }
 

@@ -6,8 +6,8 @@ another decision (`flag`) only some launches come to it. If these iterate the lo
 impossible otherwise, and still happen in a later iteration. So of each such decision, the loop must have been seen to
 repeat itself in a launch that comes to it; then what it decides in many iterations is at hand for the other questions.
 
-Not handled: operands of the protocol. Source: bounded unrolling. Checked by:
-tests/coverage_attacks/test_bounds_made_in_loops.py.
+Operands of the protocol are decisions, too. Not handled: several such decisions that come together. Source: bounded
+unrolling. Checked by: tests/coverage_attacks/test_bounds_made_in_loops.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def seen_repeating(
     for tried in chosen:
         repeats = tried.judged.repeats
         for index, each in enumerate(tried.judged.conditions):
-            if each.kind == "value" or (each.loop < 0 and each.position not in lasting):
+            if each.kind != "value" and each.loop < 0 and each.position not in lasting:
                 continue
             if each.position not in around:
                 block = flow.block_of[each.position]
