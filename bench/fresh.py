@@ -19,6 +19,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -169,20 +170,31 @@ def _compile(wanted: Compilation, folder: Path, places: _Places, limit_seconds: 
                 script = [*to_folder, wanted.target, places.nvcc, str(wanted.source)]
                 command = [places.python, str(_SOURCES / "script_kernels.py"), *script]
         environment = os.environ | {f"CHECKOUT_{name.upper()}": at for name, at in places.folders.items()}
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, env=environment, timeout=limit_seconds, check=False
-            )
-        except subprocess.TimeoutExpired:
+        done = _finished(command, environment, limit_seconds)
+        if done is None:
             return f"stopped after {limit_seconds / 60:g} minutes"
-        if done.returncode == 0 and wanted.kind == "cuda":
+        failed, out, errors = done
+        if not failed and wanted.kind == "cuda":
             path.write_bytes(partial.read_bytes())
     if wanted.kind != "cuda":
-        print(*(line for line in done.stdout.splitlines() if line.startswith(f"{wanted.family}/")), sep="\n")
-    if done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines()
+        print(*(line for line in out.splitlines() if line.startswith(f"{wanted.family}/")), sep="\n")
+    if failed:
+        lines = (errors or out).strip().splitlines()
         return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "failed")
     return ""
+
+
+def _finished(command: list[str], environment: dict[str, str], limit_seconds: float) -> tuple[bool, str, str] | None:
+    """Whether a command failed, and what it printed; None if its time was over. It and all that it started end then."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
+        try:
+            out, errors = process.communicate(timeout=limit_seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None
+    return process.returncode != 0, out, errors
 
 
 def _write_sources(listed: dict[str, Any], folder: Path, places: _Places) -> None:

@@ -1,7 +1,9 @@
 """The list of fresh kernels: what is drawn follows from the seed, commits are checked, entries are whole."""
 
+import os
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -62,3 +64,15 @@ def test_a_compiler_that_is_missing_is_one_message(tmp_path: Path) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: no program no-such-nvcc") and "--nvcc" in line
     assert not any(tmp_path.iterdir()), "nothing is cloned before"
+
+
+def test_what_a_compiler_started_ends_with_it(tmp_path: Path) -> None:
+    noted = tmp_path / "number"
+    command = ["sh", "-c", f"sleep 60 & echo $! > {noted}; wait"]
+    assert fresh._finished(command, dict(os.environ), 1.0) is None
+    state = Path(f"/proc/{noted.read_text().strip()}/stat")
+    for _ in range(50):
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.1)
+    pytest.fail("what the compiler started goes on")

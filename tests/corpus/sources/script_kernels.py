@@ -122,6 +122,9 @@ def _catch_tilelang():
     lower.device_codegen = lower.device_codegen_without_compile
     root = Path(tilelang.__file__).parent
     includes = [f"-I{root}/src", f"-I{root}/3rdparty/cutlass/include"]
+    # As `cuda_flags` of the list has them: a compiler of its own comes without all headers.
+    includes += [f"-I{cccl}/libcudacxx/include" for cccl in [os.environ.get("CHECKOUT_CCCL")] if cccl]
+    includes += [f"-Xcompiler=-idirafter{Path(torch.__file__).parents[1]}/nvidia/cu13/include"]
 
     def write_kernel(_self, _function, out_idx, artifact, *_values):
         with tempfile.TemporaryDirectory() as folder:

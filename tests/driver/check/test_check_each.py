@@ -88,6 +88,20 @@ def test_the_alarm_of_a_block_around_is_not_taken_for_a_kernels_own() -> None:
     assert kernel.reasons == ("stopped after 0.2 s; raise --budget",) and kernel.stopped
 
 
+def test_what_was_open_when_time_was_over_stands_among_the_reasons() -> None:
+    def stopped() -> Judgement:
+        try:
+            while True:
+                pass
+        except BudgetSpent as spent:
+            spent.open = ("k.ptx:7:2: no launch tried leaves the loop",)
+            raise
+
+    (kernel,) = check_each([task("stopped", stopped)], "k.ptx", (), TimeForFile(0.2, None)).kernels
+    assert kernel.reasons == ("stopped after 0.2 s; raise --budget", "k.ptx:7:2: no launch tried leaves the loop")
+    assert kernel.verdict == "unknown" and kernel.stopped
+
+
 def test_progress_names_the_kernel_and_its_place_among_the_others() -> None:
     seen: list[str] = []
     tasks = [task(f"kernel{number}") for number in range(57)]

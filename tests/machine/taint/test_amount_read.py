@@ -57,6 +57,9 @@ def _checked(amount: str, copy: str = _COPY, wait: str = _WAIT) -> KernelReport:
         "mov.u32 %r6, 0; @%p1 mov.u32 %r6, 16;",
         "selp.b32 %r6, 4, 12, %p1;",
         "selp.b32 %r6, 16, 0, %p1; setp.ne.u32 %p2, %r1, 5; selp.b32 %r6, %r6, 0, %p2;",
+        "and.b32 %r6, %r2, 16;",
+        "and.b32 %r12, %r2, -2147483648; shr.u32 %r13, %r12, 27; xor.b32 %r6, %r13, 16;",
+        "shr.u32 %r6, %r2, 29; or.b32 %r6, %r6, 8;",
     ],
 )
 def test_how_much_is_read_decides_nothing(amount: str) -> None:
@@ -65,7 +68,17 @@ def test_how_much_is_read_decides_nothing(amount: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "amount", ["selp.b32 %r6, 32, 0, %p1;", "and.b32 %r6, %r2, 16;", "selp.b32 %r6, 16, 0, %p1; and.b32 %r6, %r2, 31;"]
+    "amount",
+    [
+        "selp.b32 %r6, 32, 0, %p1;",
+        "and.b32 %r6, %r2, 48;",
+        "selp.b32 %r6, 16, 0, %p1; and.b32 %r6, %r2, 31;",
+        "and.b32 %r12, %r2, -2147483648; shr.s32 %r13, %r12, 27; xor.b32 %r6, %r13, 16;",
+        "shr.u32 %r6, %r2, 27; xor.b32 %r6, %r6, 16;",
+        "shr.u32 %r6, %r2, 28; or.b32 %r6, %r6, 16;",
+        "mov.b64 %rd9, {%r2, %r2}; mov.b64 {%r6, %r7}, %rd9;",
+        "and.b32 %r6, %r2, 16; add.u32 %r6, %r6, %r6;",
+    ],
 )
 def test_what_may_be_more_than_is_copied_is_open(amount: str) -> None:
     assert _checked(amount).verdict != "proven"

@@ -111,10 +111,10 @@ def _judged(task: Task, limits: TimeForFile, steps: int | None, share: Share) ->
     try:
         with bounded(seconds) as own, counted(steps):
             return task.judge(share)
-    except BudgetSpent:
+    except BudgetSpent as spent:
         if not own:
             raise
-        return replace(_undecided(stopped), stopped=True)
+        return replace(_undecided(stopped, *spent.open), stopped=True)
     except WorkSpent:
         return _undecided(f"stopped after {steps:,} warp instructions" if steps is not None else "stopped")
     except MemoryError:
@@ -129,8 +129,8 @@ def _judged(task: Task, limits: TimeForFile, steps: int | None, share: Share) ->
         return _undecided(f"{place}{error.message}")
 
 
-def _undecided(reason: str) -> Judgement:
-    return Judgement(doubts=(reason,), complete=False)
+def _undecided(*reasons: str) -> Judgement:
+    return Judgement(doubts=reasons, complete=False)
 
 
 def _report(

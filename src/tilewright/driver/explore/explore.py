@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
@@ -39,6 +40,7 @@ from tilewright.driver.explore.control_flow.skipped_loops import (
     skipped_loops,
 )
 from tilewright.driver.explore.gaps.coverage import cover
+from tilewright.driver.explore.gaps.open_so_far import open_loops
 from tilewright.driver.explore.search.exact_ranges import SUMS
 from tilewright.driver.explore.search.exploration import Exploration, Tried, distinct
 from tilewright.driver.explore.search.overflow import overflow_limit, overflows
@@ -99,6 +101,7 @@ def explore(exploration: Exploration, text: Places) -> Explored:
     """Make launches until they cover the kernel, and say what they show."""
     dimensions = exploration.dimensions
     exploration.stops = lambda tried: _plainly_fails(exploration, text, tried)
+    exploration.open = partial(open_loops, exploration, text.loop_span)
     # A launch shows further dimensions: later starts choose these, too.
     starts: tuple[Callable[[], Assignment], ...] = (
         lambda: {each: dimension.first for each, dimension in dimensions.items()},

@@ -20,12 +20,14 @@ from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
+from tilewright.driver.check.limits.budget import BudgetSpent
 from tilewright.driver.check.role_timeline import TimelineRecorder
 from tilewright.driver.explore.control_flow.awaited_tickets import awaited_tickets
 from tilewright.driver.explore.control_flow.branch_traces import idle_choices, lasting_choices
 from tilewright.driver.explore.control_flow.skipped_loops import guards_of
 from tilewright.driver.explore.explore import Explored, Places, explore, more_ordinary
 from tilewright.driver.explore.explored_ranges import explored_ranges
+from tilewright.driver.explore.gaps.open_so_far import open_so_far
 from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
 from tilewright.driver.explore.search.exploration import (
     DEFAULT_EFFORT,
@@ -34,9 +36,10 @@ from tilewright.driver.explore.search.exploration import (
     Exploration,
     Judged,
     Tried,
+    distinct,
 )
 from tilewright.driver.explore.search.on_the_way import Ways
-from tilewright.driver.explore.search.path_search import Assignment
+from tilewright.driver.explore.search.path_search import Assignment, retraces
 from tilewright.driver.explore.unknown_maps.announced_bytes import announced_numbers, used_elsewhere
 from tilewright.driver.explore.unknown_maps.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.launch.given_launch import PartialLaunch, has_dynamic_shared
@@ -54,10 +57,10 @@ from tilewright.machine.protocol.loops.counted_ends import with_counted_ends
 from tilewright.machine.protocol.slicing.guarded_regions import with_guards
 from tilewright.machine.protocol.slicing.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.slicing.steering import steering
-from tilewright.machine.symbolic.expression import TAKEN, Table
+from tilewright.machine.symbolic.expression import TAKEN, Evaluation, Table
 from tilewright.machine.symbolic.idle_loops import Idle, idle_loops
 from tilewright.machine.symbolic.kept_steps import is_protocol
-from tilewright.machine.symbolic.tracker import SymbolicRun
+from tilewright.machine.symbolic.tracker import Condition, SymbolicRun
 
 _EXPLORED_STEPS = 250_000
 """Warp instructions after which a launch is given up: others say more for the effort, where there are others."""
@@ -151,7 +154,7 @@ def judge_unlaunched(
     runner.idle = idle_loops(sliced)
     runner.explored_steps = _EXPLORED_STEPS if space.dimensions else max(_EXPLORED_STEPS, effort.steps)
     flow = sliced.text.flow
-    boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.last.conditions))
+    boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.decided()))
     failing: dict[Chosen, _Failing] = {}
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
@@ -207,8 +210,9 @@ def judge_unlaunched(
     clean = False
     explored: Explored | None = None
     try:
-        if boxes.prepare(_all_alike(space, value) for value in _SIZING_VALUES):
-            exploration.decided_by(runner.last.conditions)
+        choices = (_all_alike(space, value) for value in _SIZING_VALUES)
+        if boxes.prepare(values for values in choices if not runner.decides_alike(values)):
+            exploration.decided_by(runner.decided())
         take_announced()
         explored = explore(exploration, where)
         verdict, excluded = explored.verdict, explored.excluded
@@ -225,6 +229,9 @@ def judge_unlaunched(
         ended = found.judged.errors
     except _Hopeless as found:
         verdict, excluded, launches = Unknown(found.reasons), False, list[_Failing]()
+    except BudgetSpent as spent:
+        spent.open = open_so_far(exploration)
+        raise
     refuting: GivenAgain | None = None
     if isinstance(verdict, Refuted):
         refuting, against = _given_again(runner, verdict, launches)
@@ -415,7 +422,18 @@ class _Runner:
     given_taken: int = 0
     idle: Idle = field(default_factory=Idle)
     symbolic: SymbolicRun = field(init=False)
-    last: SymbolicRun = field(init=False)
+    last: SymbolicRun | None = None
+
+    def decided(self) -> list[Condition]:
+        """What the last run decided by inputs."""
+        return [] if self.last is None else self.last.conditions
+
+    def decides_alike(self, values: Chosen) -> bool:
+        """Whether a launch decides all as the last one that was run, so that it takes the same steps."""
+        if self.last is None or self.last.words_read or self.last.tickets:
+            return False  # which words there are depends on the launch
+        columns = {given: np.array([value], np.uint64) for given, value in values}
+        return retraces(Evaluation(self.table, columns, 1), distinct(self.last.conditions))
 
     def run(
         self,

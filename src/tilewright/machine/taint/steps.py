@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Register
+from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.core.decoder import Decoder
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Access
@@ -27,6 +27,7 @@ from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.constant_words import LoadAddress, reads_open_constants
 from tilewright.machine.protocol.slicing.slice import Slice
 from tilewright.machine.protocol.slicing.slice_operands import Role, is_volatile, names_taken_work
+from tilewright.machine.taint.copied_size import reads_within
 from tilewright.machine.taint.lane_order import lane_store
 from tilewright.machine.taint.local import LocalAccess
 from tilewright.machine.taint.taint import KNOWN, MayTaint, Origin, What, is_by_chance, silent_access, source_kind
@@ -40,8 +41,6 @@ _WHAT: dict[Role, What] = {
     "descriptor": "descriptor",
 }
 _SINKS: tuple[Role, ...] = ("barrier", "sync", "descriptor")
-_CHOOSE = {"mov": 2, "selp": 3}
-"""Instructions that give one of their operands, and where these end."""
 _BODIES = Callable[[Warp, int], "int | Signal | None"]
 
 
@@ -94,7 +93,7 @@ class StepFacts:
         # How much a copy reads cannot be uncertain in an event.
         self.sinks = (*self.sinks, ("guard", amount))
         # It writes as much, whatever it reads: where nothing is said of global memory, that matters to nobody.
-        self.only_fills = bool(amount) and _reads_within(sliced, self.instruction)
+        self.only_fills = bool(amount) and reads_within(sliced, self.instruction)
         self.writes = tuple(slots[name] for name in sorted(facts.writes & tainted) if name in slots)
         self.volatile = sorted(name for name in facts.reads if is_volatile(name))
         self.controllers = taint.controllers.get(position, ())
@@ -119,29 +118,6 @@ class StepFacts:
     def acting(self, r: Registers, mask: int) -> int:
         """The lanes of `mask` that take part."""
         return mask if self.condition is None else mask & _holds(r, self.condition[0], not self.condition[1])
-
-
-def _reads_within(sliced: Slice, copy: Instruction) -> bool:
-    """Whether a cp.async reads no more than it copies, as far as the text says: numbers chosen among constants."""
-    if len(copy.operands) != 4 or not isinstance(copy.operands[2], Immediate):
-        return False
-    most = copy.operands[2].value
-    seen: set[str] = set()
-    waiting = [copy.operands[3]]
-    while waiting:
-        match waiting.pop():
-            case Immediate(int() as value) if 0 <= value <= most:
-                continue
-            case Register(name):
-                written = [sliced.text.flow.instructions[at] for at in sliced.text.definitions.get(name, ())]
-                if not written or any(each.row not in _CHOOSE for each in written):
-                    return False
-                if name not in seen:
-                    seen.add(name)
-                    waiting += [each for item in written for each in item.operands[1 : _CHOOSE[item.row]]]
-            case _:
-                return False
-    return True
 
 
 def tainted_step(decoder: Decoder, facts: StepFacts, step: Step, tracker: Tracker) -> Step:

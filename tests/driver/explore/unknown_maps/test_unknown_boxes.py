@@ -7,10 +7,12 @@ from tests.driver.boxed_kernels import COPY_A, COPY_B, EXPECT, READ_A, READ_B, b
 
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.rules.interpretations import tolerant
+from tilewright.driver.explore import judge_unlaunched as judging
 from tilewright.driver.explore.judge_unlaunched import judge_unlaunched
 
 ALONE = ((COPY_B, ""), (READ_B, ""), (EXPECT, EXPECT.replace("3072", "1024")))
 """Edits that leave one map."""
+STEPS = "ld.param.u32 %r1, [steps];"
 ROOMY = {"slots": 16384, "stride": 8192, "second": 4096}
 NO_FULL_WAIT = ("mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r8], %r6;\n    @!%p4 bra FULL;", "")
 NO_EMPTY_WAIT = ("mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r8+16], %r7;\n    @!%p4 bra EMPTY;", "")
@@ -91,6 +93,35 @@ def test_expected_bytes_that_depend_on_a_number_leave_the_box_open() -> None:
     expect = f"shl.b32 %r30, %r1, 4;\n    {EXPECT.replace('3072', '%r30')}"
     verdict = _verdict(*ALONE[:2], (EXPECT, expect))
     assert isinstance(verdict, Unknown), verdict
+
+
+@pytest.mark.parametrize(("edits", "runs"), [((), 2), (((STEPS, "mov.u32 %r1, 4;"),), 1)])
+def test_what_decides_alike_is_sized_once(
+    edits: tuple[tuple[str, str], ...], runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody expects bytes, so that each launch is looked at that decides otherwise than the one before: of those whose
+    loops go on for longer than is looked at, one."""
+    counted: list[object] = []
+    judge = judging.judge_launch
+
+    def counting(*values: object, **named: object) -> object:
+        if named["any_box"]:
+            counted.append(named)
+        return judge(*values, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(judging, "judge_launch", counting)
+    monkeypatch.setattr(judging, "explore", _nothing)
+    with pytest.raises(_NothingError):
+        _verdict(*edits, (EXPECT, "mbarrier.arrive.shared::cta.b64 _, [%r8];"))
+    assert len(counted) == runs
+
+
+class _NothingError(Exception):
+    pass
+
+
+def _nothing(*_: object) -> None:
+    raise _NothingError
 
 
 POINTERS = {

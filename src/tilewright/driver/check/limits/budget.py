@@ -23,7 +23,10 @@ _AGAIN_SECONDS = 0.5
 
 
 class BudgetSpent(Exception):
-    """The processor time that was given is over. Raised inside `bounded`, to be caught around it."""
+    """The processor time that was given is over. Raised inside `bounded`, to be caught around it. open: what was not
+    decided by then, in words, as far as whom the alarm interrupted has written it down."""
+
+    open: tuple[str, ...] = ()
 
 
 @contextmanager

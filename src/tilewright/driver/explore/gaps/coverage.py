@@ -11,6 +11,7 @@ input):
   iterations, and was left after every number of iterations up to that, with the loops inside it entered;
 - every operand of the protocol that depends on inputs had each of its values;
 - of two loops of different warps each goes on long after the other, or their numbers are related (`far_apart`);
+- every decision in a loop was seen in a launch in which that repeats itself (`seen_repeating`);
 - what iterations decide otherwise than others follows how often their loop iterates (`decided_in_turns`);
 - two branches that inputs decide, after which something differs, went every way together (`joint_decisions`).
 
@@ -33,6 +34,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -45,6 +47,8 @@ from tilewright.driver.explore.gaps.entered_inside import entered_inside
 from tilewright.driver.explore.gaps.far_apart import far_apart
 from tilewright.driver.explore.gaps.joint_decisions import joint_decisions
 from tilewright.driver.explore.gaps.missing import Missing, asking, asking_any, cut, in_groups, question, said_by_place
+from tilewright.driver.explore.gaps.open_so_far import not_repeating, open_gaps
+from tilewright.driver.explore.gaps.seen_repeating import seen_repeating
 from tilewright.driver.explore.gaps.unequal_loops import unequal_loops
 from tilewright.driver.explore.gaps.walked_loops import bound_of, visits_of
 from tilewright.driver.explore.search.exploration import (
@@ -166,8 +170,10 @@ def cover(
             *_left_by_loops(exploration, every, lasting, span, loop_span),
             *counted_barriers(exploration, _clean(exploration), _recurring(exploration), name),
             *decided_in_turns(exploration, _clean(exploration), _recurring(exploration), positions, lasting, name),
+            *seen_repeating(exploration, _clean(exploration), _recurring(exploration), lasting, name),
             *entered_inside(exploration, _clean(exploration), _recurring(exploration)),
         )
+        exploration.open = partial(open_gaps, missing, answers, span)
         fresh: dict[Input, int] | None = None
         for each in missing:
             if each.key in answers or fresh is not None or exploration.ended_early:
@@ -646,7 +652,7 @@ def _further(
             few = True
         else:
             short = repeated is None or repeated.short
-            said = _not_repeating(exploration, loop, loop_span)
+            said = not_repeating(exploration, loop, loop_span)
             few = exploration.longest(loop) < (MOST_ITERATIONS if short else ENOUGH_ITERATIONS)
         if loop in last and few:
             some = sorted(last[loop].values(), key=lambda each: -each.condition.iteration)
@@ -756,14 +762,6 @@ def _always_alike(exploration: Exploration, loop: int, decides: Sequence[int], s
         return Impossible()
 
     return ask
-
-
-def _not_repeating(exploration: Exploration, loop: int, loop_span: Callable[[int], Span]) -> str:
-    repeated = exploration.repetition(loop)
-    if repeated is not None and repeated.reason is not None:
-        return repeated.reason
-    most = exploration.most(loop)
-    return f"{loop_span(loop)}: the loop iterated {most} times at most, which does not show that it repeats itself"
 
 
 def _claims(

@@ -159,7 +159,9 @@ class Exploration:
     something is decided by them; exhausted: questions about operands, and whether nothing else was found possible;
     values_of: of operands of the protocol, those that were seen or wanted; wanted: every
     goal there was; assumed: what else is taken for granted, in words; barred: ways that no launch takes by an
-    assumption, by their conditions; stops: a launch after which no other is needed; idle: branches that decide about
+    assumption, by their conditions; stops: a launch after which no other is needed; open: what
+    stands in the way of a proof so far, in words, for whoever stops here; deciding: loops
+    whose end inputs decide; idle: branches that decide about
     nothing but accesses to global memory, with the ways that need not be seen (True: the one that they jump)."""
 
     table: Table
@@ -170,8 +172,10 @@ class Exploration:
     latent: dict[Input, Dimension] = field(default_factory=dict[Input, Dimension])
     exhausted: dict[tuple[object, ...], bool] = field(default_factory=dict[tuple[object, ...], bool])
     stops: Callable[[Tried], bool] = lambda _tried: False
+    open: Callable[[], Sequence[str]] = tuple
     idle: Mapping[int, frozenset[bool]] = field(default_factory=dict[int, frozenset[bool]])
     tried: list[Tried] = field(default_factory=list[Tried])
+    deciding: dict[int, None] = field(default_factory=dict[int, None])
     steps: int = 0
     ended_early: bool = False
     attempts: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
@@ -189,7 +193,6 @@ class Exploration:
         default_factory=list[tuple[Tried, tuple[Condition, ...]]]
     )
     _reached: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
-    _deciding: dict[int, None] = field(default_factory=dict[int, None])
     _walked: dict[int, None] = field(default_factory=dict[int, None])
     _firsts: dict[Input, int] = field(default_factory=dict[Input, int])
     _waiting: list[_Wanted] = field(default_factory=list[_Wanted])
@@ -216,9 +219,9 @@ class Exploration:
     def _enough_iterations(self) -> int:
         """Of a loop, after which a launch that was not asked for is given up: where all loops that inputs end repeat
         themselves, others show what more iterations would."""
-        if not self._deciding or not all(map(self._repeats, self._deciding)):
+        if not self.deciding or not all(map(self.repeats, self.deciding)):
             return ITERATIONS_MOST
-        return min(ITERATIONS_MOST, max(ENOUGH_ITERATIONS, 2 * max(map(self.classes, self._deciding))))
+        return min(ITERATIONS_MOST, max(ENOUGH_ITERATIONS, 2 * max(map(self.classes, self.deciding))))
 
     def _whole(self, values: Assignment) -> tuple[dict[Input, int], tuple[tuple[Input, int], ...]]:
         every = {**self.latent, **self.dimensions}
@@ -331,7 +334,7 @@ class Exploration:
         """Where nothing is wrong with any launch and all loops repeat themselves, what is left are launches that
         complete a proof: more effort is spent on these."""
         wrong = (each.judged for each in self.tried if not each.clean and not each.judged.too_long)
-        hopeful = all(each.asserted is not None for each in wrong) and all(map(self._repeats, self._deciding))
+        hopeful = all(each.asserted is not None for each in wrong) and all(map(self.repeats, self.deciding))
         return self.effort.steps * (_HOPEFUL if hopeful else 1)
 
     def _exceeds_what_was_too_long(self, values: Assignment) -> bool:
@@ -361,7 +364,7 @@ class Exploration:
 
         return max(self.tried, key=telling).judged.repeats.get(loop)
 
-    def _repeats(self, loop: int) -> bool:
+    def repeats(self, loop: int) -> bool:
         """Whether a loop was shown to repeat itself."""
         found = self.repetition(loop)
         return found is not None and found.reason is None
@@ -369,7 +372,7 @@ class Exploration:
     def _is_between(self, loop: int) -> bool:
         """Whether a launch is missing in which a loop iterates often, and comes to its end: to show that it repeats
         itself, or, where a launch that was given up showed that, to leave it after any number of iterations."""
-        return self.longest(loop) < (self.classes(loop) - 1 if self._repeats(loop) else self._often(loop))
+        return self.longest(loop) < (self.classes(loop) - 1 if self.repeats(loop) else self._often(loop))
 
     def _often(self, loop: int) -> int:
         """How often a loop is to iterate, in a launch that comes to its end, to repeat itself. Rings of many stages
@@ -402,7 +405,7 @@ class Exploration:
                 return self.longest(loop) < iteration + 3
             case ("more", int() as loop, str() as level, _) if level in _BEFORE_LONG:
                 over = any(each.judged.too_long and each.judged.iterations.get(loop, 0) for each in self.tried)
-                return not self._repeats(loop) and self.longest(loop) < _ITERATIONS[level] and not over
+                return not self.repeats(loop) and self.longest(loop) < _ITERATIONS[level] and not over
             case ("more", int() as loop, "between", _):
                 self.attempts["between", loop] = self.attempts.get(("between", loop), 0) + 1
                 return self.attempts["between", loop] <= _BETWEEN_MOST and self._is_between(loop)
@@ -419,7 +422,7 @@ class Exploration:
             if condition.kind == "value":
                 self.values_of.setdefault(place_of(condition), set()).add(label(condition.outcome))
             if condition.loop >= 0:
-                self._deciding[condition.loop] = None
+                self.deciding[condition.loop] = None
         if not conditions or not self.dimensions:
             return
         pool = pool_of(self.table, tuple(self.dimensions.values()), tried.values, conditions)

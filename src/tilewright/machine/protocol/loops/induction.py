@@ -90,6 +90,7 @@ from tilewright.machine.protocol.loops.gain_arithmetic import (
     product_gain,
     quotient_gain,
 )
+from tilewright.machine.protocol.loops.steady_registers import steady_registers
 from tilewright.machine.protocol.slicing.slice_operands import Role, facts_of
 
 MOST_PERIOD = 64
@@ -303,6 +304,7 @@ def _followed(
     lasting = _last_writes(body, blocks)
     order = {block: place for place, block in enumerate(passed)}
     places = [(order[blocks[at]], at) if at < len(blocks) and blocks[at] in order else None for at in range(len(body))]
+    steady = steady_registers(body, places, writes)
     stepped = {name: places[at] for at, item in enumerate(body) if item.guard is None for name in _targets(item)}
     for index, item in enumerate(body):
         moving = _moving_use(item, gains, snapshots) or _carried_flag(body[:index], item, blocks[: index + 1])
@@ -318,7 +320,7 @@ def _followed(
                     gains,
                     snapshots,
                     found.period,
-                    writes,
+                    {each: count for each, count in writes.items() if not _is_before(steady.get(each), places[index])},
                     makers,
                     ending,
                     direct,
@@ -714,11 +716,11 @@ def _comparison(
     open_registers: frozenset[str] | None,
     ended: bool, executed: bool, stepped: Collection[str], at_choice: bool,
 ) -> int:  # fmt: skip
-    """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register; makers: see
-    `_makers`. Raises Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one
-    that a launch decides and by which a branch leaves it is a condition of its own; any other must have ended the run.
-    executed: it was made in the last iteration as well; stepped: what each iteration wrote before it made it;
-    at_choice: a launch decides in which iterations it is made."""
+    """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register but those
+    that hold the same in each iteration; makers: see `_makers`. Raises Inexact if some trip count has an outcome that
+    was never seen. Of those that end the loop, one that a launch decides and by which a branch leaves it is a condition
+    of its own; any other must have ended the run. executed: it was made in the last iteration as well; stepped: what
+    each iteration wrote before it made it; at_choice: a launch decides in which iterations it is made."""
     one, other, width = item.operands[1], item.operands[2], _compared_width(item)
     drift = _gain_of(one, gains) - _gain_of(other, gains)
     if any(_gain_of(operand, gains) for operand in item.operands[3:]):
@@ -732,7 +734,7 @@ def _comparison(
     if any(name in gains and all(name not in snapshot for snapshot in snapshots) for name in sides):
         return 0  # nobody has written what it compares: the warp did not come here
     targets = _targets(item)
-    once = all(writes[name] == 1 for name in targets)
+    once = all(writes.get(name) == 1 for name in targets)
     if drift and once and exits & set(targets):
         chosen = open_registers is None or sides & open_registers
         if (chosen and direct & set(targets)) or ((chosen or ended) and _meet(one, other, drift, snapshots, width)):
