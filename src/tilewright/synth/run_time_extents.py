@@ -1,11 +1,11 @@
 """Which axes may have extents that only a launch knows?
 
 An axis of the result decides how many tiles there are and how far arrays reach; one that a walk folds or sums over, how
-many iterations a walk has and where its last tile ends. Of either kind there may be one. Where a program has products
-either may stand inside of other axes: strides then follow from its extent, unless they are given, and the launch
-encodes them in tensor maps and passes those by which threads find the part of an array that belongs to a place of a
-batch; strides of rows and columns that threads address must be known. What is beyond that is refused here, at the
-author's line.
+many iterations a walk has and where its last tile ends. Of either kind there may be one beside products. Either may
+stand inside of other axes: strides then follow from its extent, unless they are given, and the launch encodes them in
+tensor maps and passes those by which threads find the part of an array that belongs to a place of a batch; strides of
+rows and columns that threads address beside products must be known. Without products any axis may have one, and threads
+address by strides that the launch passes. What is beyond that is refused here, at the author's line.
 
 Checked by: tests/synth/test_run_time_extents.py.
 """
@@ -36,8 +36,8 @@ _FLOAT_BYTES = 4
 _MAP_BYTES = 16
 """Of which a tensor map's strides are multiples (CUDA driver, cuTensorMapEncodeTiled)."""
 SUPPORTED = (
-    "a run-time extent is that of one axis of the result, without products the outermost of each array that has it, "
-    "and of one that products and folds beside a product go along, of arrays that tensor maps bring"
+    "beside products, a run-time extent is that of one axis of the result and of one that products and folds go along, "
+    "of arrays that tensor maps bring"
 )
 
 
@@ -53,14 +53,18 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
     folded = {axis for op in program.walk() if (axis := _folded_axis(op)) in program.run_time}
     beside = program.run_time.keys() - folded
     first, *others = grid_axes(program)
-    if (dots(program) or contractions(program)) and len(others) > 1:
+    if len(others) > 1:
         # The outermost axis of a batch goes beside one of each of its matrices.
         beside -= {first}
     for several in (folded, beside):
-        if len(several) > 1:
+        if len(several) > 1 and _multiplies(program):
             yield program, f"extents of {' and '.join(sorted(several))} are both to be known at run time"
     for axis in program.run_time:
-        yield from _unsupported_along(program, axis, folded)
+        yield from _unsupported_along(program, axis)
+
+
+def _multiplies(program: tile.ProgramOp) -> bool:
+    return bool(dots(program) or contractions(program))
 
 
 def _folded_axis(op: Operation) -> str:
@@ -72,9 +76,7 @@ def _folded_axis(op: Operation) -> str:
             return ""
 
 
-def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> Iterator[tuple[Operation, str]]:
-    """folded: the run-time axes that something sums or folds over."""
-    grid, multiplies = grid_axes(program), bool(dots(program) or contractions(program))
+def _unsupported_along(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Operation, str]]:
     if grouping(program) is not None:
         yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
     for argument in program.body.block.args:
@@ -85,16 +87,9 @@ def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> 
                 program,
                 f"{name} over {axes_text(names)} has blocks of {axis}, whose extent only the launch knows",
             )
-        if not multiplies and axis in names[1:] and axis not in folded:
-            yield (
-                program,
-                f"{axis}, whose extent only the launch knows, is an inner axis of {name} over {axes_text(names)}",
-            )
-        if tensor_type(argument).element_kind.bytes < _FLOAT_BYTES and not _is_stored(argument):
+        narrow = tensor_type(argument).element_kind.bytes < _FLOAT_BYTES
+        if _multiplies(program) and narrow and not _is_stored(argument):
             yield from ((program, words) for words in _apart_for_no_map(program, tensor_type(argument), name))
-    first = next((each for each in grid if each not in folded), "")
-    if not multiplies and axis not in folded and axis != first:
-        yield the_grid(program), f"{axis}, whose extent only the launch knows, is not the first axis of the grid"
 
 
 def _apart_for_no_map(program: tile.ProgramOp, tensor: TensorType, name: str) -> Iterator[str]:
@@ -142,15 +137,6 @@ def _along_rows(tensor: TensorType) -> list[str]:
     """The axes along which an array of several is contiguous."""
     along = zip(tensor.axis_names, tensor.stride_elements, strict=True)
     return [axis for axis, stride in along if stride == 1] if len(tensor.axis_names) > 1 else []
-
-
-def refuse_run_time_folds(program: tile.ProgramOp) -> None:
-    """Raise TilewrightError where a program that walks no axis by tiles sums or folds over a run-time axis."""
-    for op in program.walk():
-        axis = _folded_axis(op)
-        if axis in program.run_time:
-            what = "the loop sums" if isinstance(op, tile.LoopOp) else "this folds"
-            refuse_at(op, f"{what} over {axis}, whose extent only the launch knows, in no walk by tiles", SUPPORTED)
 
 
 def refuse_empty_launches(program: tile.ProgramOp) -> None:

@@ -20,7 +20,7 @@ from itertools import zip_longest
 from tilewright.base.size import Chosen, Computed, Extent, Range, Size
 from tilewright.driver.reproof.small import small_extents
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import decisions_of
+from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 
 
@@ -45,11 +45,13 @@ def _extents_along(program: tile.ProgramOp, axis: str, most: int) -> list[int]:
 
 
 def tile_extent(program: tile.ProgramOp, axis: str) -> int:
-    """Elements of a tile along a run-time axis."""
+    """Elements of a tile along a run-time axis; of a row, of what all threads of a unit take in one step."""
     decisions = decisions_of(program.attributes["decisions"])
     match decisions:
         case CascadeDecisions():
             return decisions.step_along(axis)
+        case ElementwiseDecisions(rows=(row,)) if axis == row.axis:
+            return row.strip if row.streamed else row.strip // row.pieces
         case _:
             return 1
 

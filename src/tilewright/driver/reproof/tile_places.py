@@ -472,17 +472,23 @@ def _misread(message: str) -> tuple[Diagnostic, ...]:
 
 
 def miscounted_points(large: Module, program: tile.ProgramOp, plan: LaunchPlan) -> tuple[Diagnostic, ...]:
-    """Does the launch of a program of points, or of rows, pass as many as there are, at every extent? Its plan has to
-    compute their product, by its form."""
+    """Does the launch of a program of points, or of rows, pass as many as there are, at every extent, and the extents
+    and strides that arrays have? Its plan has to compute these, by their form."""
     decisions = decisions_of(program.attributes["decisions"])
     if not isinstance(decisions, ElementwiseDecisions) or plan.run_time is None:
         return ()
     folded = {row.axis for row in decisions.rows}
     points = product(program.sizes[axis] for axis in grid_axes(program) if axis not in folded)
+    right: dict[str, Size] = {POINTS: points}
+    for argument in program.body.block.args:
+        kind = tensor_type(argument)
+        right |= {extent_name(size): size for size in map(program.sizes.__getitem__, kind.axis_names)}
+        right |= {stride_name(size): size for size in kind.stride_sizes}
     for kernel, sizes in zip(large.kernels, plan.run_time.launches, strict=True):
         for parameter, passed in zip(kernel.parameters, sizes.params, strict=True):
-            if parameter.name == f"size_{POINTS}" and passed != (points,):
-                return _misread(f"a launch passes {passed[0]} as {parameter.name}, which is {points}")
+            wanted = right.get(parameter.name.removeprefix("size_"))
+            if passed and parameter.name.startswith("size_") and passed != (wanted,):
+                return _misread(f"a launch passes {passed[0]} as {parameter.name}, which is {wanted}")
     return ()
 
 

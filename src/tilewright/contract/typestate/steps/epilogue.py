@@ -334,7 +334,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     run = op.run.data if op.run is not None else 1
     if not isinstance(product(extents), int) and prod(most_each(op.extents, op)) > _POINTS_MOST:
         walk.findings.doubt(f"up to {prod(most_each(op.extents, op))} points, which are counted in 32 bits", op)
-    if run < 1 or not is_multiple(extents[-1], run):
+    if run < 1 or not is_multiple(extents[-1], run, ranges_at(op)):
         walk.findings.doubt(f"runs of {run} points do not divide an extent of {extents[-1]}", op)
     if op.transpose is not None:
         require_transposed(walk, op)
