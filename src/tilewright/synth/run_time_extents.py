@@ -139,20 +139,6 @@ def _along_rows(tensor: TensorType) -> list[str]:
     return [axis for axis, stride in along if stride == 1] if len(tensor.axis_names) > 1 else []
 
 
-def refuse_empty_launches(program: tile.ProgramOp) -> None:
-    """Raise TilewrightError where a run-time extent may be 0, at which nothing is launched, and a result has elements
-    even then."""
-    for axis, values in program.run_time.items():
-        for store in stores(program):
-            if values.least == 0 and axis not in tensor_type(store.tensor).axis_names:
-                name = parameter_name(program, store.tensor)
-                refuse_at(
-                    store,
-                    f"{axis} may be 0, where nothing is launched, and {name} does not have it",
-                    f"begin the range of {axis} at {values.multiple_of}, or compute {name} in a kernel of its own",
-                )
-
-
 def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:
     """Raise TilewrightError where a walk has a run-time axis that neither its rows lie along nor it goes along itself.
     summed: whether it only sums, whose columns may be cut into tiles as well."""
