@@ -25,7 +25,7 @@ from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import dots, grid_axes, grouping, loads, parameter_name, stores, the_grid
+from tilewright.ir.tile.facts import dots, grouping, loads, parameter_name, stores, the_grid
 from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.rules import place_of
@@ -50,15 +50,6 @@ def refuse_run_time(program: tile.ProgramOp) -> None:
 
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
-    folded = {axis for op in program.walk() if (axis := _folded_axis(op)) in program.run_time}
-    beside = program.run_time.keys() - folded
-    first, *others = grid_axes(program)
-    if len(others) > 1:
-        # The outermost axis of a batch goes beside one of each of its matrices.
-        beside -= {first}
-    for several in (folded, beside):
-        if len(several) > 1 and _multiplies(program):
-            yield program, f"extents of {' and '.join(sorted(several))} are both to be known at run time"
     for axis in program.run_time:
         yield from _unsupported_along(program, axis)
 
@@ -87,8 +78,10 @@ def _unsupported_along(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Ope
                 program,
                 f"{name} over {axes_text(names)} has blocks of {axis}, whose extent only the launch knows",
             )
+        # What products multiply goes along an axis that they sum over.
+        along = {_folded_axis(op) for op in program.walk()}.intersection(names)
         narrow = tensor_type(argument).element_kind.bytes < _FLOAT_BYTES
-        if _multiplies(program) and narrow and not _is_stored(argument):
+        if along and narrow and _multiplies(program) and not _is_stored(argument):
             yield from ((program, words) for words in _apart_for_no_map(program, tensor_type(argument), name))
 
 
@@ -106,46 +99,29 @@ def _is_stored(argument: SSAValue) -> bool:
 
 
 def refuse_run_time_strides(program: tile.ProgramOp, d: CascadeDecisions) -> None:
-    """Raise TilewrightError where threads reach an array of which strides of rows or columns, or how long its rows are,
-    only the launch knows; and where an array that tensor maps reach lies at some extent as in none."""
+    """Raise TilewrightError where an array that tensor maps reach lies at some extent as in none, and where strides of
+    scales of a product are no numbers."""
+    scales = {scale for dot in dots(program) for scale in dot.scales}
     mapped = {slot.load for slot in d.slots if not slot.piece_bytes}
     for op in (*loads(program), *stores(program)):
         tensor = tensor_type(read_tensor(op.tensor))
         name = parameter_name(program, read_tensor(op.tensor))
         if isinstance(op, tile.LoadOp):
             by_map = load_number(program, first_alike(program, op)) in mapped
+            sides = zip(tensor.axis_names, tensor.stride_sizes, strict=True)
+            sized = any(not isinstance(stride, int) for axis, stride in sides if axis not in d.batch)
+            if sized and op.result in scales:
+                words = f"how far apart the scales in {name} are, only the launch knows"
+                refuse_at(op, words, f"give the strides of {name}")
         else:
             by_map = d.boxed(name) is not None
-        if by_map:
-            for words in _apart_for_no_map(program, tensor, name):
-                refuse_at(op, words, "promise a multiple of the extent that makes it one")
-            continue
-        along = dict(zip(tensor.axis_names, tensor.stride_sizes, strict=True))
-        sized = any(not isinstance(along[axis], int) for axis in along if base_axis(axis) not in d.batch)
-        if sized or any(axis in program.run_time for axis in _along_rows(tensor) if axis != d.row):
-            refuse_at(
-                op,
-                f"threads {'read' if isinstance(op, tile.LoadOp) else 'store'} {name}, and how far apart its parts are "
-                "only the launch knows",
-                f"give the strides of {name}, as those of an array with room for the largest extent"
-                if sized and tensor.axis_names[-1] not in program.run_time
-                else SUPPORTED,
-            )
-
-
-def _along_rows(tensor: TensorType) -> list[str]:
-    """The axes along which an array of several is contiguous."""
-    along = zip(tensor.axis_names, tensor.stride_elements, strict=True)
-    return [axis for axis, stride in along if stride == 1] if len(tensor.axis_names) > 1 else []
+        for words in _apart_for_no_map(program, tensor, name) if by_map else ():
+            refuse_at(op, words, "promise a multiple of the extent that makes it one")
 
 
 def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:
     """Raise TilewrightError where a walk has a run-time axis that neither its rows lie along nor it goes along itself.
     summed: whether it only sums, whose columns may be cut into tiles as well."""
-    beside = [axis for axis in program.run_time if axis != axes.streamed]
-    if len(beside) > 1 and not (axes.batch and axes.batch[0] in beside):
-        words = " and ".join(beside)
-        refuse_at(program, f"extents of {words} are both to be known at run time", SUPPORTED)
     for axis in program.run_time:
         if axis not in (axes.row, axes.streamed, *axes.batch) and not (summed and axis == axes.column):
             message = f"{axis}, whose extent only the launch knows, is not that of this walk's rows"

@@ -34,7 +34,7 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import cascade_axes, products_of
 from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import block_size
+from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import grid_axes, the_program
 from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.types import tensor_type
@@ -68,7 +68,7 @@ def misnumbered_results(
             return ()
         return _misnumbered_points(program, decisions, module, plan, contents)
     ends = _ends_by_launch(the_program(program), decisions)
-    if not decisions.factor_columns and not ends:
+    if not decisions.factor_columns and not ends and not _sized_rows(the_program(program), decisions):
         return ()
     random = np.random.default_rng(0)
     length = the_program(program).extents[decisions.streamed]
@@ -80,6 +80,14 @@ def misnumbered_results(
     products = products_of(the_program(program))
     rounded = {each.element for each in products if not isinstance(each.held.owner, tile.LoadOp)}
     return _misnumbered(program, module, plan, flat, contents, {decisions.streamed: least}, rounded)
+
+
+def _sized_rows(program: tile.ProgramOp, d: CascadeDecisions) -> bool:
+    """Whether the launch says how far apart rows or columns of an array are, beside which nothing else is drawn."""
+    kinds = map(tensor_type, program.body.block.args)
+    sides = (side for kind in kinds for side in zip(kind.axis_names, kind.stride_sizes, strict=True))
+    known = d.streamed not in program.run_time
+    return known and any(not isinstance(stride, int) and base_axis(axis) not in d.batch for axis, stride in sides)
 
 
 def _sized_points(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> bool:

@@ -222,9 +222,9 @@ class PassedSizes:
         """Extents as instructions take them."""
         return [self.operand(text, extent_name(size), size) for size in sizes]
 
-    def strides(self, text: Text, sizes: Iterable[Size]) -> list[str | int]:
-        """The same of distances of an array's parts, in elements."""
-        return [self.operand(text, stride_name(size), size) for size in sizes]
+    def strides(self, text: Text, sizes: Iterable[Size | str]) -> list[str | int]:
+        """The same of distances of an array's parts, in elements; registers as they are."""
+        return [each if isinstance(each, str) else self.operand(text, stride_name(each), each) for each in sizes]
 
     def _read(self, text: Text, what: str, size: Expression) -> str:
         assert self.sizes[what] == size, f"{what} is passed as {self.sizes[what]}, not {size}"

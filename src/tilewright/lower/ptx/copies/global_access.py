@@ -35,6 +35,13 @@ def element_address(text: Text, base: str, index: str, stride: int | str, elemen
     return text.into("b64", "mad.lo.s64", text.into("b64", "mul.wide.s32", index, stride), element_bytes, base)
 
 
+def row_address(text: Text, base: str, rows: int, pitch: int | str, element_bytes: int, offset_bytes: int) -> str:
+    """The operand for the address so many rows and bytes behind `base`. pitch: elements from row to row, as above."""
+    if isinstance(pitch, int):
+        return constant_address(text, base, rows * pitch * element_bytes + offset_bytes)
+    return constant_address(text, text.into("b64", "mad.wide.s32", pitch, rows * element_bytes, base), offset_bytes)
+
+
 def constant_address(text: Text, base: str, offset_bytes: int) -> str:
     """The operand for the address base + offset_bytes; an offset in an operand has 32 bits, signed."""
     if offset_bytes < 2**31:
