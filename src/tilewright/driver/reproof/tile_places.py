@@ -64,7 +64,7 @@ _MOST_TOGETHER = 1 << 17
 """Of the numbers of tiles along several run-time axes, so many are put together: it takes a second."""
 _MOST_AT_RUN_TIME = 1 << 25
 """So many places are worked out, of all numbers of tiles of a range together, in some seconds."""
-_MOST_JOINTLY = 1 << 10
+_MOST_JOINTLY = 1 << 12
 """Of the numbers of tiles along several run-time axes, so many are put together where places depend on all of them."""
 _WORD = np.uint64(0xFFFF_FFFF)
 _DISTANCES = 16
