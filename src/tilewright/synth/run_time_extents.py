@@ -1,11 +1,10 @@
 """Which axes may have extents that only a launch knows?
 
 An axis of the result decides how many tiles there are and how far arrays reach; one that a walk folds or sums over, how
-many iterations a walk has and where its last tile ends. Of either kind there may be one beside products. Either may
-stand inside of other axes: strides then follow from its extent, unless they are given, and the launch encodes them in
-tensor maps and passes those by which threads find the part of an array that belongs to a place of a batch; strides of
-rows and columns that threads address beside products must be known. Without products any axis may have one, and threads
-address by strides that the launch passes. What is beyond that is refused here, at the author's line.
+many iterations a walk has and where its last tile ends. Either may stand inside of other axes: strides then follow from
+its extent, unless they are given, and the launch encodes them in tensor maps and passes those by which threads address.
+Beside products an axis that a walk takes whole has none; without products any axis may have one. What is beyond that is
+refused here, at the author's line.
 
 Checked by: tests/synth/test_run_time_extents.py.
 """
@@ -13,6 +12,7 @@ Checked by: tests/synth/test_run_time_extents.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from xdsl.ir import Operation, SSAValue
 
@@ -36,22 +36,16 @@ _FLOAT_BYTES = 4
 _MAP_BYTES = 16
 """Of which a tensor map's strides are multiples (CUDA driver, cuTensorMapEncodeTiled)."""
 SUPPORTED = (
-    "beside products, a run-time extent is that of one axis of the result and of one that products and folds go along, "
-    "of arrays that tensor maps bring"
+    "beside products, give ranges to a batch, to rows, to columns of a product, to what it sums or to what is walked"
 )
 
 
 def refuse_run_time(program: tile.ProgramOp) -> None:
     """Raise TilewrightError for the first use of a run-time axis that is not compiled. Asked before programs are given
     the loops of their walks, so that products as values are still seen."""
-    for op, message in _unsupported(program):
+    for op, message in chain.from_iterable(_unsupported(program, axis) for axis in program.run_time):
         file, _, line = place_of(op).rpartition(":")
         raise TilewrightError(message, span=Span(file, int(line)), remedy=SUPPORTED)
-
-
-def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
-    for axis in program.run_time:
-        yield from _unsupported_along(program, axis)
 
 
 def _multiplies(program: tile.ProgramOp) -> bool:
@@ -67,7 +61,7 @@ def _folded_axis(op: Operation) -> str:
             return ""
 
 
-def _unsupported_along(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Operation, str]]:
+def _unsupported(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Operation, str]]:
     if grouping(program) is not None:
         yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
     for argument in program.body.block.args:
