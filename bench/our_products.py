@@ -121,13 +121,14 @@ def _row_range(case: RowsCase) -> tuple[Kernel, dict[str, Any]]:
 
 
 def _ranged(case: RangedProgram) -> tuple[Kernel, dict[str, Any]]:
-    from examples import fused
+    from examples import fused, rows
 
     import tilewright as tw
     from tilewright.driver.compile.kernels import batched_kernel
 
     ranges = {axis: tw.dynamic(least, most, multiple_of=of) for axis, least, most, of in case.ranges}
-    kernel = batched_kernel("none") if case.program == "batched" else getattr(fused, case.program)
+    module = rows if hasattr(rows, case.program) else fused
+    kernel = batched_kernel("none") if case.program == "batched" else getattr(module, case.program)
     return kernel, {"dims": dict(case.dims) | ranges, "dtype": "bf16"}
 
 

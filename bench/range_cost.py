@@ -1,14 +1,14 @@
 """What does a kernel for a range of any axis cost, beside one for exactly the extents that it is called with?
 
-Products and attention, bf16, with a range of rows, of what is summed or walked, of batches, and of two of these
-(`tw.dynamic`). Both kernels are timed in turns (`bench.interleaved`) on the same arrays, at the most of the range and
-below, and their results are compared with each other. The ratio that counts is the exact kernel's time over the range
-kernel's, turn by turn: 1 means that the range costs nothing.
+Products, attention, softmax and a norm, bf16, with a range of rows, of columns, of what is summed, walked or folded, of
+batches, and of several of these (`tw.dynamic`). Both kernels are timed in turns (`bench.interleaved`) on the same
+arrays, at the most of the range and below, and their results are compared with each other. The ratio that counts is the
+exact kernel's time over the range kernel's, turn by turn: 1 means that the range costs nothing.
 
     python -m bench range-cost --prepare --kernels out/kernels     # compile ahead; needs no GPU
     python -m bench range-cost --kernels out/kernels
 
-Not handled: the ranges of rows that `tw.matmul` uses (`bench row-ranges`); 8-bit operands; row and element kernels.
+Not handled: the ranges of rows that `tw.matmul` uses (`bench row-ranges`); 8-bit operands; element kernels.
 Checked by: tests/benchmarks/test_range_cost.py.
 """
 
@@ -32,8 +32,8 @@ GOAL = 0.97
 
 @dataclass(frozen=True, slots=True)
 class RangedProgram:
-    """A program of `examples/fused.py`, or `batched`, with these extents. ranges: of some of its axes, least, most and
-    multiple of; none for the exact kernel."""
+    """A program of `examples/fused.py` or `examples/rows.py`, or `batched`, with these extents. ranges: of some of its
+    axes, least, most and multiple of; none for the exact kernel."""
 
     program: str
     dims: tuple[tuple[str, int], ...]
@@ -87,6 +87,13 @@ def cases() -> list[RangeCase]:
     found += _at("causal_attention", heads, ("B", 1, 16, 1), below=5)
     found += _at("grouped_heads", few, ("B", 1, 64, 1), below=9)
     found += _at("grouped_heads", few, ("T", 1, 8192, 1), below=4097)
+    columns, wide = ("N", 8, 4096, 8), {"M": 8192, "N": 4096}
+    found += _at("linear_relu", layer, columns, below=3000)
+    found += _at("linear_relu", layer, rows, ("N", 2056, 4096, 8), below=3000)
+    for program in ("softmax", "rms_norm"):
+        found += _at(program, wide, columns, below=3000)
+        found += _at(program, wide, ("N", 64, 4096, 1), below=3001)
+    found += _at("softmax", wide, ("M", 1, 8192, 1), columns, below=3000)
     return found
 
 

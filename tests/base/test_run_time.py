@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.base.element import Element
@@ -18,7 +20,7 @@ from tilewright.base.plan import (
     TensorMapParam,
 )
 from tilewright.base.run_time import extents_of, largest_extents, plan_at
-from tilewright.base.size import Extent, Range, ceil_div, computed
+from tilewright.base.size import Extent, Range, ceil_div, chosen, computed
 
 TILES = ceil_div(Extent("M"), 64)
 GRID = computed("min", TILES, 4)
@@ -67,6 +69,19 @@ def test_the_largest_extents_give_the_plans_own_numbers() -> None:
 def test_an_extent_of_0_launches_nothing() -> None:
     found = plan_at(plan(), {"M": 0})
     assert found.launches == () and found.buffers[2].shape == (0,)
+
+
+def test_a_launch_of_some_extents_takes_the_place_of_another() -> None:
+    sizes = plan().run_time
+    assert sizes is not None
+    shapes = ((Extent("M"), 32), (Extent("M"),), (512,))
+    both = tuple(replace(sizes.launches[0], launched=chosen(Extent("M"), each)) for each in ((1, 0), (0, 1)))
+    several = replace(
+        plan(), launches=(replace(plan().launches[0], entry="empty"), *plan().launches),
+        run_time=replace(sizes, shapes=shapes, launches=both),
+    )  # fmt: skip
+    assert [each.entry for each in plan_at(several, {"M": 0}).launches] == ["empty"]
+    assert [each.entry for each in plan_at(several, {"M": 8}).launches] == ["k"]
 
 
 def test_a_plan_of_numbers_stays_as_it_is() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -33,7 +34,7 @@ from tilewright.base.plan import (
 )
 from tilewright.base.plan_json import plan_from_json, plan_to_json
 from tilewright.base.run_time import plan_at
-from tilewright.base.size import Extent, Range, ceil_div, computed
+from tilewright.base.size import Extent, Range, ceil_div, chosen, computed
 
 _extents = st.integers(1, 2**31)
 _grids = st.tuples(_extents, _extents, _extents)
@@ -176,6 +177,19 @@ def test_a_plan_with_run_time_axes_survives() -> None:
     assert document["launches"][0]["grid"] == ["min(ceil_div(M, 64), 4)", 1, 1]
     assert document["launches"][0]["params"][0]["map"]["dims"] == [32, "M"]
     assert document["launches"][0]["params"][2]["value"] == "ceil_div(M, 64)"
+
+
+def test_what_is_launched_at_some_extents_survives() -> None:
+    assert RUN_TIME.run_time is not None
+    (sizes,) = RUN_TIME.run_time.launches
+    some = replace(RUN_TIME, run_time=replace(
+        RUN_TIME.run_time, launches=(replace(sizes, launched=chosen(Extent("M"), (0, 1))),)
+    ))  # fmt: skip
+    document = json.loads(json.dumps(plan_to_json(some), allow_nan=False))
+    assert plan_from_json(document) == some and document["launches"][0]["launched"] == "choose(M, 0, 1)"
+    document["launches"][0]["launched"] = "T"
+    with pytest.raises(TilewrightError, match=r"launches\[0\].launched names T, which is no axis"):
+        plan_from_json(document)
 
 
 def test_strides_that_follow_from_extents_survive() -> None:

@@ -149,6 +149,52 @@ def test_what_is_refused(kernel, dims, words) -> None:
     assert not marked or caught.value.span.line == kernel.line + marked[0]
 
 
+@tw.kernel
+def of_both(x: tw.Tensor["M", "N"], y: tw.Tensor["M"], z: tw.Tensor["N"]):
+    i, j = tw.axes("M N")
+    y[i] = tw.max(x[i, j], over=j)
+    z[j] = tw.sum(x[i, j], over=i)
+
+
+FROM_0 = [
+    (attention, {"M": 5, "T": tw.dynamic(0, 200), "E": 64, "F": 64}, [(0,), (1,), (200,)]),
+    (
+        attention,
+        {"M": tw.dynamic(0, 70), "T": tw.dynamic(0, 200), "E": 64, "F": 64},
+        [(0, 0), (3, 0), (0, 3), (70, 65)],
+    ),
+    (PRODUCT, {"M": tw.dynamic(0, 9), "N": 64, "K": tw.dynamic(0, 96, multiple_of=8)}, [(0, 8), (9, 0), (9, 96)]),
+    (means, {"M": 5, "N": tw.dynamic(0, 70)}, [(0,), (1,), (70,)]),
+    (of_both, {"M": tw.dynamic(0, 9), "N": tw.dynamic(0, 70)}, [(0, 0), (0, 7), (7, 0), (9, 70)]),
+]
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize(("kernel", "dims", "extents"), FROM_0)
+def test_ranges_from_0(kernel, dims, extents, target) -> None:
+    elements = _elements(kernel)
+    made = compile_kernel(kernel, dims=dims, dtype=elements, target=target, assembled=False)
+    assert made.proof.scope == "all trip counts" and made.text_proof is not None
+    run, random = CompiledKernel(made.bundle()), np.random.default_rng(0)
+    axes = [axis for axis, each in dims.items() if not isinstance(each, int)]
+    for each in extents:
+        module = trace(kernel, {**dims, **dict(zip(axes, each, strict=True))}, elements)
+        inputs = {
+            buffer.name: (random.integers(-3, 4, buffer.shape) / 4).astype(np.float16)
+            for buffer in buffers(the_program(module)) if buffer.role == "input"
+        }  # fmt: skip
+        results = run(*inputs.values())
+        results = results if isinstance(results, tuple) else (results,)
+        for result, exact in zip(results, evaluate(module, inputs).values(), strict=True):
+            np.testing.assert_allclose(result.astype("f4"), exact.astype("f4"), 4e-3, 2e-3)
+
+
+def test_the_place_of_the_largest_of_none_is_refused() -> None:
+    with pytest.raises(TilewrightError, match="N has no elements, of which this would find one") as caught:
+        compile_kernel(place, dims={"M": 5, "N": tw.dynamic(0, 70)}, dtype=_elements(place), assembled=False)
+    assert caught.value.span is not None and caught.value.span.line == place.line + 3
+
+
 def test_a_range_beside_an_empty_axis() -> None:
     made = compile_kernel(PRODUCT, dims={"M": tw.dynamic(0, 9), "N": 8, "K": 0}, dtype="f16", assembled=False)
     compiled = CompiledKernel(made.bundle())

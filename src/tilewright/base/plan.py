@@ -249,10 +249,12 @@ class Buffer:
 @dataclass(frozen=True, slots=True)
 class LaunchSizes:
     """The sizes of one launch. params: of each parameter, the dimensions of a tensor map, and behind them its strides
-    where one is no number; or a scalar that the launch computes; nothing of others."""
+    where one is no number; or a scalar that the launch computes; nothing of others. launched: 0 at extents at which it
+    is left out."""
 
     grid: tuple[Size, Size, Size]
     params: tuple[tuple[Size, ...], ...]
+    launched: Size = 1
 
 
 @dataclass(frozen=True, slots=True)

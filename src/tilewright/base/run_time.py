@@ -5,7 +5,8 @@ from the actual ones: the extents and the strides of buffers, of each launch the
 tensor maps, and the scalars.
 `plan_at` puts actual extents in and gives a plan of numbers, which is launched, run or judged as any other.
 
-An extent of 0 leaves nothing to do: its plan has no launches.
+Where no result has an element the plan has no launches. Where some have, an extent of 0 may have launches of its own,
+in the place of those of all others.
 Checked by: tests/base/test_run_time.py.
 """
 
@@ -41,10 +42,13 @@ def plan_at(plan: LaunchPlan, extents: Mapping[str, int]) -> LaunchPlan:
         replace(buffer, shape=_values(shape, extents), strides=_values(apart, extents))
         for buffer, shape, apart in zip(plan.buffers, sizes.shapes, strides, strict=True)
     )
-    if any(extents[axis] == 0 for axis, _ in sizes.ranges):
+    results = [buffer for buffer in buffers if buffer.role == "output"]
+    if results and all(0 in buffer.shape for buffer in results):
         return LaunchPlan(buffers, ())
-    launches = tuple(_launch_at(*each, extents) for each in zip(plan.launches, sizes.launches, strict=True))
-    return LaunchPlan(buffers, launches)
+    launches = zip(plan.launches, sizes.launches, strict=True)
+    return LaunchPlan(
+        buffers, tuple(_launch_at(*each, extents) for each in launches if value_of(each[1].launched, extents))
+    )
 
 
 def require_in_range(axis: str, values: Range, extent: int) -> None:

@@ -32,6 +32,8 @@ def with_sizes(document: dict[str, object], sizes: RunTimeSizes) -> dict[str, ob
         buffer["strides"] = _written(strides)
     for launch, each in zip(_objects(document["launches"]), sizes.launches, strict=True):
         launch["grid"] = _written(each.grid)
+        if each.launched != 1:
+            (launch["launched"],) = _written([each.launched])
         for param, of_param in zip(_objects(launch["params"]), each.params, strict=True):
             if param["param"] == "tensor_map":
                 described = cast("dict[str, Any]", param["map"])
@@ -99,10 +101,11 @@ def taken_apart(document: Mapping[str, object], where: str) -> tuple[dict[str, o
                 sizes = (size,)
             params.append(sizes)
 
+        _, launched = settle(fields.pop("launched", 1), f"{path}.launched")
         fields["grid"], grid = settle_each(fields.get("grid"), f"{path}.grid")
         fields["params"] = _each(fields.get("params"), f"{path}.params", of_param)
         if len(grid) == 3:
-            launches.append(LaunchSizes((grid[0], grid[1], grid[2]), tuple(params)))
+            launches.append(LaunchSizes((grid[0], grid[1], grid[2]), tuple(params), launched))
 
     settled = {name: value for name, value in document.items() if name != "axes"}
     settled["buffers"] = _each(document.get("buffers"), f"{where}.buffers", of_buffer)

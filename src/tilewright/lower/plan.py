@@ -49,20 +49,23 @@ def launch_plan(program: LoweredProgram) -> LaunchPlan:
     plan = LaunchPlan(program.buffers, tuple(kernel_launch(kernel) for kernel in kernels))
     if not program.ranges:
         return plan
-    sizes = tuple(LaunchSizes(_three(sizes_of(kernel.grid)), _sizes_of_params(kernel)) for kernel in kernels)
+    sizes = tuple(map(_launch_sizes, kernels))
     return replace(plan, run_time=RunTimeSizes(program.ranges, program.shapes, sizes, _sized(program.strides)))
 
 
-def sequence_plan(program: tile.ProgramOp, parts: Sequence[LoweredProgram]) -> LaunchPlan:
+def sequence_plan(
+    program: tile.ProgramOp, parts: Sequence[LoweredProgram], launched: Sequence[Size] | None = None
+) -> LaunchPlan:
     """The plan of the parts of a program one after the other. program: as it was before it was cut; what one part
-    stores and another loads beyond its parameters is a workspace, and workspaces of each part are its own."""
+    stores and another loads beyond its parameters is a workspace, and workspaces of each part are its own. launched: of
+    each part, 0 at extents at which it is left out."""
     given = {each.name: each for each in buffers(program)}
     handed = {each.name for part in parts for each in part.buffers if each.role == "output"} - given.keys()
     sizes = {name: shape_of(program, name) for name in given}
     apart = {name: stride_sizes(program, name) for name in given}
     listed, launches, run_time = list(given.values()), list[Launch](), list[LaunchSizes]()
     taken = given.keys() | handed
-    for part in parts:
+    for part, there in zip(parts, launched or [1] * len(parts), strict=True):
         kernels = [the_kernel(kernel.module) for kernel in part.kernels]
         names: dict[str, str] = {}
         for buffer, shape in zip(part.buffers, part.shapes or [each.shape for each in part.buffers], strict=True):
@@ -78,7 +81,7 @@ def sequence_plan(program: tile.ProgramOp, parts: Sequence[LoweredProgram]) -> L
                 sizes[name] = shape
                 listed.append(replace(buffer, name=name, role="workspace"))
         launches += [_renamed(kernel_launch(kernel), names) for kernel in kernels]
-        run_time += [LaunchSizes(_three(sizes_of(kernel.grid)), _sizes_of_params(kernel)) for kernel in kernels]
+        run_time += [_launch_sizes(kernel, there) for kernel in kernels]
     plan = LaunchPlan(tuple(listed), tuple(launches))
     if not program.run_time:
         return plan
@@ -152,6 +155,10 @@ def kernel_launch(kernel: ac.KernelOp) -> Launch:
         programmatic,
         any(isinstance(op, PartialAddOp | TeamSumOp) for op in kernel.walk()),
     )
+
+
+def _launch_sizes(kernel: ac.KernelOp, launched: Size = 1) -> LaunchSizes:
+    return LaunchSizes(_three(sizes_of(kernel.grid)), _sizes_of_params(kernel), launched)
 
 
 def _sizes_of_params(kernel: ac.KernelOp) -> tuple[tuple[Size, ...], ...]:

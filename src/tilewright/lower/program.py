@@ -10,7 +10,9 @@ from xdsl.ir import SSAValue
 from tilewright.base.size import Size, computed, value_of
 from tilewright.ir.decisions import MapDecision
 from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import buffers
 from tilewright.ir.tile.types import tensor_type
+from tilewright.lower.build import Build, global_array
 
 
 def sources_of(program: tile.ProgramOp, arrays: dict[str, SSAValue]) -> dict[SSAValue, SSAValue]:
@@ -19,6 +21,14 @@ def sources_of(program: tile.ProgramOp, arrays: dict[str, SSAValue]) -> dict[SSA
         argument: arrays[name.data]
         for name, argument in zip(program.parameters, program.body.block.args, strict=True)
         if name.data in arrays
+    }
+
+
+def arrays_of(build: Build, program: tile.ProgramOp) -> dict[str, SSAValue]:
+    """Every array of a program, declared with the extents and the strides that it has at a launch, by name."""
+    return {
+        each.name: global_array(build, each, shape_of(program, each.name), stride_sizes(program, each.name))
+        for each in buffers(program)
     }
 
 

@@ -44,7 +44,7 @@ from tilewright.lower.cascade.kernel import cascade_kernel
 from tilewright.lower.expression import element_body
 from tilewright.lower.points.expression_order import add_in_order
 from tilewright.lower.points.row_kernel import row_kernel
-from tilewright.lower.program import shape_of, sources_of, stride_sizes
+from tilewright.lower.program import arrays_of, shape_of, sources_of, stride_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,10 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
     )
     in_runs = stores(program) if decisions.run > 1 else ()
     along = {parameter_name(program, store.tensor): run_axes(program, store) for store in in_runs}
-    arrays = {
-        each.name: global_array(build, _ordered(program, each, along[each.name]))
-        if each.name in along
-        else global_array(build, each, shape_of(program, each.name))
-        for each in (_of_whole_runs(program, decisions) if in_runs else buffers(program))
-    }
+    arrays = {} if in_runs else arrays_of(build, program)
+    for each in _of_whole_runs(program, decisions) if in_runs else ():
+        ordered = _ordered(program, each, along[each.name]) if each.name in along else each
+        arrays[each.name] = global_array(build, ordered)
     through = [shared_buffer(build, "turned", 0, smem)] if turned else []
     if decisions.programmatic:
         wait_for_launch_before(build, releases_first=bool(decisions.releases_first))

@@ -21,7 +21,7 @@ from tilewright.ir.decisions import (
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grid_axes, reductions
 from tilewright.synth.cascade.decide import decide_cascade, is_cascade
-from tilewright.synth.run_time_extents import refuse_run_time_detours, refuse_run_time_folds, refuse_run_time_strides
+from tilewright.synth.run_time_extents import refuse_run_time_detours, refuse_run_time_strides
 from tilewright.synth.schedule.expression_order import choose_order
 from tilewright.synth.store.register_budget import registers_of_resident
 from tilewright.synth.store.rows import decide_rows
@@ -49,7 +49,6 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
         refuse_run_time_strides(program, cascade)
         program.attributes["decisions"] = to_attribute(cascade)
         return cascade
-    refuse_run_time_folds(program)
     refuse_unsupported(program, target)
     refuse_loops(program)
     refuse_spill_slots(wanted, "a program without a product")

@@ -5,6 +5,9 @@ products, an infinity of the largest or smallest. What is left has no empty axis
 constants in the place of folds, the results that have elements, the axes and the parameters that these depend on. Often
 it is nothing. Results that have no axis in common any more become programs of their own.
 
+An axis of a range may have no elements at some launches. Where every result has the axis, nothing is launched then;
+else there is a program of its own for such launches, in the place of that of all others.
+
 Not handled, and refused at the author's line: the place of the largest or smallest of no elements, which is none; a
 product with what has become a number, and groups without a product.
 Checked by: tests/synth/test_empty_axes.py, by the reference evaluator on the program as it was written.
@@ -15,22 +18,24 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.transforms.dead_code_elimination import dce
 
 from tilewright.base.element import Element
+from tilewright.base.size import Extent, Range, Size, chosen, computed
 from tilewright.ir.cascade_facts import refuse_at
 from tilewright.ir.function import Function
+from tilewright.ir.sizes import ranges_attr
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.axes import base_axis, derived_extent
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import dots, grouping, parameter_name, stores, the_grid, the_program
 from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.repeats import in_order
 from tilewright.ir.tile.rules import place_of, violations
-from tilewright.ir.tile.types import GroupType, IndexType, ValueType, read_type, tensor_type, value_type
+from tilewright.ir.tile.types import GroupType, IndexType, TensorType, ValueType, read_type, tensor_type, value_type
 
 _REMEDY = "give it at least one element"
 
@@ -62,6 +67,52 @@ def without_empty_axes(module: ModuleOp) -> tuple[ModuleOp, ...]:
     if next(violations(the_program(left)), None) is None:
         return (left,)
     return tuple(_storing(module, [name], empty, f"_{name}") for name in names)
+
+
+def cases_of_range(module: ModuleOp) -> tuple[tuple[ModuleOp, Size], ...]:
+    """A traced program as several, each with a size that is 0 at the extents at which another one is launched: without
+    the elements of an axis whose range begins at 0 and that some result does not have, and with some of them. The last
+    is the one with elements along all axes."""
+    program = the_program(module)
+    for axis, values in program.run_time.items():
+        if values.least == 0 and any(axis not in tensor_type(each.tensor).axis_names for each in stores(program)):
+            some = Range(values.multiple_of, values.most, values.multiple_of)
+            sides = ((_with_extent(module, axis, 0), (1, 0)), (_with_extent(module, axis, some), (0, 1)))
+            return tuple(
+                (each, computed("*", chosen(Extent(axis), here), there))
+                for side, here in sides
+                for each, there in cases_of_range(side)
+            )
+    return ((module, 1),)
+
+
+def _with_extent(module: ModuleOp, axis: str, extent: int | Range) -> ModuleOp:
+    """A copy of a program whose run-time axis has another range, or no elements, under a name that says so."""
+    found = module.clone()
+    program = the_program(found)
+    ranges = {**program.run_time}
+    del ranges[axis]
+    if isinstance(extent, Range):
+        ranges[axis] = extent
+    else:
+        program.properties["sym_name"] = StringAttr(f"{program.sym_name.data}_without_{axis}")
+        extents = {**program.extents, axis: extent}
+        extents = {each: derived_extent(each, extents) for each in extents}
+        program.properties["axes"] = DictionaryAttr({each: IntegerAttr(size, i64) for each, size in extents.items()})
+        for argument in list(program.body.block.args):
+            tensor = tensor_type(argument)
+            if axis in map(base_axis, tensor.axis_names):
+                shape = [extents[each] for each in tensor.axis_names]
+                dense = [math.prod(max(1, each) for each in shape[at + 1 :]) for at in range(len(shape))]
+                kind = TensorType.of(tensor.axis_names, shape, dense, tensor.element_kind, tensor.refinement)
+                fresh = program.body.block.insert_arg(kind, argument.index)
+                argument.replace_all_uses_with(fresh)
+                program.body.block.erase_arg(argument)
+    if ranges:
+        program.properties["ranges"] = ranges_attr(ranges)
+    else:
+        program.properties.pop("ranges", None)
+    return found
 
 
 def _storing(module: ModuleOp, names: list[str], empty: set[str], suffix: str = "") -> ModuleOp:

@@ -1,11 +1,10 @@
 """Which axes may have extents that only a launch knows?
 
 An axis of the result decides how many tiles there are and how far arrays reach; one that a walk folds or sums over, how
-many iterations a walk has and where its last tile ends. Of either kind there may be one. Where a program has products
-either may stand inside of other axes: strides then follow from its extent, unless they are given, and the launch
-encodes them in tensor maps and passes those by which threads find the part of an array that belongs to a place of a
-batch; strides of rows and columns that threads address must be known. What is beyond that is refused here, at the
-author's line.
+many iterations a walk has and where its last tile ends. Either may stand inside of other axes: strides then follow from
+its extent, unless they are given, and the launch encodes them in tensor maps and passes those by which threads address.
+Beside products an axis that a walk takes whole has none; without products any axis may have one. What is beyond that is
+refused here, at the author's line.
 
 Checked by: tests/synth/test_run_time_extents.py.
 """
@@ -13,6 +12,7 @@ Checked by: tests/synth/test_run_time_extents.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from xdsl.ir import Operation, SSAValue
 
@@ -25,7 +25,7 @@ from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import dots, grid_axes, grouping, loads, parameter_name, stores, the_grid
+from tilewright.ir.tile.facts import dots, grouping, loads, parameter_name, stores, the_grid
 from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.rules import place_of
@@ -36,31 +36,20 @@ _FLOAT_BYTES = 4
 _MAP_BYTES = 16
 """Of which a tensor map's strides are multiples (CUDA driver, cuTensorMapEncodeTiled)."""
 SUPPORTED = (
-    "a run-time extent is that of one axis of the result, without products the outermost of each array that has it, "
-    "and of one that products and folds beside a product go along, of arrays that tensor maps bring"
+    "beside products, give ranges to a batch, to rows, to columns of a product, to what it sums or to what is walked"
 )
 
 
 def refuse_run_time(program: tile.ProgramOp) -> None:
     """Raise TilewrightError for the first use of a run-time axis that is not compiled. Asked before programs are given
     the loops of their walks, so that products as values are still seen."""
-    for op, message in _unsupported(program):
+    for op, message in chain.from_iterable(_unsupported(program, axis) for axis in program.run_time):
         file, _, line = place_of(op).rpartition(":")
         raise TilewrightError(message, span=Span(file, int(line)), remedy=SUPPORTED)
 
 
-def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
-    folded = {axis for op in program.walk() if (axis := _folded_axis(op)) in program.run_time}
-    beside = program.run_time.keys() - folded
-    first, *others = grid_axes(program)
-    if (dots(program) or contractions(program)) and len(others) > 1:
-        # The outermost axis of a batch goes beside one of each of its matrices.
-        beside -= {first}
-    for several in (folded, beside):
-        if len(several) > 1:
-            yield program, f"extents of {' and '.join(sorted(several))} are both to be known at run time"
-    for axis in program.run_time:
-        yield from _unsupported_along(program, axis, folded)
+def _multiplies(program: tile.ProgramOp) -> bool:
+    return bool(dots(program) or contractions(program))
 
 
 def _folded_axis(op: Operation) -> str:
@@ -72,9 +61,7 @@ def _folded_axis(op: Operation) -> str:
             return ""
 
 
-def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> Iterator[tuple[Operation, str]]:
-    """folded: the run-time axes that something sums or folds over."""
-    grid, multiplies = grid_axes(program), bool(dots(program) or contractions(program))
+def _unsupported(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Operation, str]]:
     if grouping(program) is not None:
         yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
     for argument in program.body.block.args:
@@ -85,16 +72,11 @@ def _unsupported_along(program: tile.ProgramOp, axis: str, folded: set[str]) -> 
                 program,
                 f"{name} over {axes_text(names)} has blocks of {axis}, whose extent only the launch knows",
             )
-        if not multiplies and axis in names[1:] and axis not in folded:
-            yield (
-                program,
-                f"{axis}, whose extent only the launch knows, is an inner axis of {name} over {axes_text(names)}",
-            )
-        if tensor_type(argument).element_kind.bytes < _FLOAT_BYTES and not _is_stored(argument):
+        # What products multiply goes along an axis that they sum over.
+        along = {_folded_axis(op) for op in program.walk()}.intersection(names)
+        narrow = tensor_type(argument).element_kind.bytes < _FLOAT_BYTES
+        if along and narrow and _multiplies(program) and not _is_stored(argument):
             yield from ((program, words) for words in _apart_for_no_map(program, tensor_type(argument), name))
-    first = next((each for each in grid if each not in folded), "")
-    if not multiplies and axis not in folded and axis != first:
-        yield the_grid(program), f"{axis}, whose extent only the launch knows, is not the first axis of the grid"
 
 
 def _apart_for_no_map(program: tile.ProgramOp, tensor: TensorType, name: str) -> Iterator[str]:
@@ -111,69 +93,29 @@ def _is_stored(argument: SSAValue) -> bool:
 
 
 def refuse_run_time_strides(program: tile.ProgramOp, d: CascadeDecisions) -> None:
-    """Raise TilewrightError where threads reach an array of which strides of rows or columns, or how long its rows are,
-    only the launch knows; and where an array that tensor maps reach lies at some extent as in none."""
+    """Raise TilewrightError where an array that tensor maps reach lies at some extent as in none, and where strides of
+    scales of a product are no numbers."""
+    scales = {scale for dot in dots(program) for scale in dot.scales}
     mapped = {slot.load for slot in d.slots if not slot.piece_bytes}
     for op in (*loads(program), *stores(program)):
         tensor = tensor_type(read_tensor(op.tensor))
         name = parameter_name(program, read_tensor(op.tensor))
         if isinstance(op, tile.LoadOp):
             by_map = load_number(program, first_alike(program, op)) in mapped
+            sides = zip(tensor.axis_names, tensor.stride_sizes, strict=True)
+            sized = any(not isinstance(stride, int) for axis, stride in sides if axis not in d.batch)
+            if sized and op.result in scales:
+                words = f"how far apart the scales in {name} are, only the launch knows"
+                refuse_at(op, words, f"give the strides of {name}")
         else:
             by_map = d.boxed(name) is not None
-        if by_map:
-            for words in _apart_for_no_map(program, tensor, name):
-                refuse_at(op, words, "promise a multiple of the extent that makes it one")
-            continue
-        along = dict(zip(tensor.axis_names, tensor.stride_sizes, strict=True))
-        sized = any(not isinstance(along[axis], int) for axis in along if base_axis(axis) not in d.batch)
-        if sized or any(axis in program.run_time for axis in _along_rows(tensor) if axis != d.row):
-            refuse_at(
-                op,
-                f"threads {'read' if isinstance(op, tile.LoadOp) else 'store'} {name}, and how far apart its parts are "
-                "only the launch knows",
-                f"give the strides of {name}, as those of an array with room for the largest extent"
-                if sized and tensor.axis_names[-1] not in program.run_time
-                else SUPPORTED,
-            )
-
-
-def _along_rows(tensor: TensorType) -> list[str]:
-    """The axes along which an array of several is contiguous."""
-    along = zip(tensor.axis_names, tensor.stride_elements, strict=True)
-    return [axis for axis, stride in along if stride == 1] if len(tensor.axis_names) > 1 else []
-
-
-def refuse_run_time_folds(program: tile.ProgramOp) -> None:
-    """Raise TilewrightError where a program that walks no axis by tiles sums or folds over a run-time axis."""
-    for op in program.walk():
-        axis = _folded_axis(op)
-        if axis in program.run_time:
-            what = "the loop sums" if isinstance(op, tile.LoopOp) else "this folds"
-            refuse_at(op, f"{what} over {axis}, whose extent only the launch knows, in no walk by tiles", SUPPORTED)
-
-
-def refuse_empty_launches(program: tile.ProgramOp) -> None:
-    """Raise TilewrightError where a run-time extent may be 0, at which nothing is launched, and a result has elements
-    even then."""
-    for axis, values in program.run_time.items():
-        for store in stores(program):
-            if values.least == 0 and axis not in tensor_type(store.tensor).axis_names:
-                name = parameter_name(program, store.tensor)
-                refuse_at(
-                    store,
-                    f"{axis} may be 0, where nothing is launched, and {name} does not have it",
-                    f"begin the range of {axis} at {values.multiple_of}, or compute {name} in a kernel of its own",
-                )
+        for words in _apart_for_no_map(program, tensor, name) if by_map else ():
+            refuse_at(op, words, "promise a multiple of the extent that makes it one")
 
 
 def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:
     """Raise TilewrightError where a walk has a run-time axis that neither its rows lie along nor it goes along itself.
     summed: whether it only sums, whose columns may be cut into tiles as well."""
-    beside = [axis for axis in program.run_time if axis != axes.streamed]
-    if len(beside) > 1 and not (axes.batch and axes.batch[0] in beside):
-        words = " and ".join(beside)
-        refuse_at(program, f"extents of {words} are both to be known at run time", SUPPORTED)
     for axis in program.run_time:
         if axis not in (axes.row, axes.streamed, *axes.batch) and not (summed and axis == axes.column):
             message = f"{axis}, whose extent only the launch knows, is not that of this walk's rows"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -258,13 +259,22 @@ def test_an_axis_of_one_element_is_the_dimension_of_one_element() -> None:
     assert ArrayAxes(("M", "K"), (1, 1), (8, 1), (0, 0), 2).of_box(in_rows, (0, 0), (1, 1)) is None
     one = TensorMap(Element.BF16, (1, 1), (16,), (64, 16))
     assert ArrayAxes(("M", "K"), (1, 1), (8, 1), (0, 0), 2).of_box(one, (0, 0), (1, 1)) is None
+    # Of several beside others, boxes of one element are the same to all.
+    heads = ArrayAxes(("B", "H", "M", "K"), (1, 1, 40, 64), (2560, 2560, 64, 1), (0, 0, 0, 0), 2)
+    of_heads = TensorMap(Element.BF16, (64, 40, 1, 1), (128, 5120, 5120), (64, 16, 1, 1))
+    assert heads.of_box(of_heads, (0, 8, 0, 0), (64, 16, 1, 1)) == {
+        "B": (0, 1),
+        "H": (0, 1),
+        "M": (8, 24),
+        "K": (0, 64),
+    }
+    assert heads.of_box(replace(of_heads, box=(64, 16, 2, 1)), (0, 8, 0, 0), (64, 16, 2, 1)) is None
     # A stride that no dimension has is still no axis.
     assert ArrayAxes(("M", "K"), (40, 1), (63, 1), (0, 0), 2).of_box(in_rows, (0, 0), (1, 1)) is None
 
 
 def test_rows_of_other_groups_count_for_nothing() -> None:
     """Of groups that follow one another a tile may reach into the next; what it sums there is nobody's."""
-    from dataclasses import replace
 
     weights = ArrayAxes(("G", "N", "K"), (2, N, K), (N * K, K, 1), (0, 0, 0), 2)
     groups = GroupRows("G", "M", (64, 128), together=True)

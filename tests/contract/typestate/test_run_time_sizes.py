@@ -301,8 +301,9 @@ def test_other_points_and_rows_are_not(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "of", "answer"),
     [("4", 2, True), ("3", 2, False), ("M", 1, True), ("M", 2, False), ("M * 2", 2, True), ("min(M, 132) * 4", 2, True),
-     ("2 * ceil_div(M, 3) * 2", 4, False), ("M + 2", 2, False)],
+     ("2 * ceil_div(M, 3) * 2", 4, True), ("M + 2", 2, False), ("N", 8, True), ("N * M", 16, False),
+     ("N + 4", 4, True), ("N + 2", 4, False), ("ceil_div(N, 2)", 2, False)],
 )  # fmt: skip
 def test_multiples_by_their_form(text: str, of: int, answer: bool) -> None:
-    assert is_multiple(parse_size(text), of) is answer
+    assert is_multiple(parse_size(text), of, {"M": Range(1, 300), "N": Range(8, 304, 8)}) is answer
     assert size_attr(parse_size(text)) is not None

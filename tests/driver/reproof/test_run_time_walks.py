@@ -1,6 +1,7 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """The second proof of a walk whose length the launch says: wrong counts and wrong ends are refuted at some length."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -50,6 +51,18 @@ def decided(rows: Range | int = 200) -> ModuleOp:
     (part,) = uncut(trace(attended, dims, dict.fromkeys("qkvo", Element.BF16)), FACTS, Wanted())
     assert part.decisions.tile_streamed == TILE
     return part.module
+
+
+@tw.kernel
+def of_one_head(
+    q: tw.Tensor["B", "H", "M", "E"],
+    k: tw.Tensor["B", "H", "T", "E"],
+    v: tw.Tensor["B", "H", "T", "N"],
+    o: tw.Tensor["B", "H", "M", "N"],
+):
+    b, h, i, t, e, j = tw.axes("B H M T E N")
+    s = tw.where(t <= i, tw.dot(q[b, h, i, e], k[b, h, t, e], over=e) * 0.2, -math.inf)
+    o[b, h, i, j] = tw.dot(tw.softmax(s, over=t), v[b, h, t, j], over=t)
 
 
 @tw.kernel
@@ -240,6 +253,15 @@ def test_maps_of_other_strides(stride: str) -> None:
     assert not isinstance(found, str) and [each.code for each in found] == ["UM107"]
 
 
+def test_axes_of_one_place_are_told_apart_by_nothing() -> None:
+    """A batch of one and a head of one lie equally far apart: where tiles lie is followed all the same."""
+    dims = {"B": 1, "H": 1, "M": 200, "T": tw.dynamic(1, 1000), "E": 64, "N": 64}
+    (part,) = uncut(trace(of_one_head, dims, dict.fromkeys("qkvo", Element.BF16)), FACTS, Wanted())
+    emitted_text = emitted(lower_program(the_program(part.module)))
+    assert isinstance(reprove(part.module, emitted_text, "sm_90a", "of_one_head"), Proven)
+    assert "Refuted" in judged(TEXTS["an iteration less in one role"], program=part.module)
+
+
 def test_a_count_of_other_tiles_is_not_known() -> None:
     counted = changed_size(0, lambda size: Computed("ceil_div", Extent("T"), 2 * TILE))
     found = places(counted)
@@ -250,7 +272,8 @@ def test_instances_of_two_ranges_have_the_ends_of_both() -> None:
     found = run_time_instances(the_program(decided(tw.dynamic(1, 700))))
     for axis, tile in (("T", TILE), ("M", 64)):
         assert {1, tile - 1, tile, tile + 1} <= {extents[axis] for extents in found}, axis
-    assert len(found) == 6
+    assert len(found) == 7 and {"M": 1, "T": 1}.items() <= found[-1].items()
+    assert all(extents["M"] != extents["T"] for extents in found[:-1])
 
 
 def test_the_end_stands_in_the_text_where_it_is_a_number() -> None:

@@ -229,10 +229,12 @@ def reaches_peers(operations: Operations) -> bool:
 
 
 def _check_extents(op: ac.KernelOp, operations: Operations, facts: Target, findings: Findings) -> None:
-    extents = [least_each(op.grid, op), integers(op.cluster), integers(op.block)]
+    extents, ranges = [least_each(op.grid, op), integers(op.cluster), integers(op.block)], ranges_at(op)
     if any(len(extent) != 3 or min(extent) < 1 for extent in extents):
         findings.doubt("grid, cluster and block are not three positive integers each", op)
-    elif not all(is_multiple(grid, cluster) for grid, cluster in zip(sizes_of(op.grid), extents[1], strict=True)):
+    elif not all(
+        is_multiple(grid, cluster, ranges) for grid, cluster in zip(sizes_of(op.grid), extents[1], strict=True)
+    ):
         findings.doubt(f"a grid of {extents[0]} is no multiple of the cluster {extents[1]}", op)
     elif sizes_of(op.grid)[1:] != extents[1][1:] or extents[2][1:] != (1, 1):
         # Tiles are dealt out to clusters along x and to a cluster's CTAs in x and y, roles to threads along x: others
@@ -266,7 +268,7 @@ def _check_tile_orders(op: ac.KernelOp, operations: Operations, findings: Findin
             least, largest = bounds(together, ranges_at(tiles))
             fewest = prod(side[0] for side in sides[2:])
             fits = not isinstance(together, int) or (
-                together <= fewest and (known or is_multiple(tiles.matrices, together))
+                together <= fewest and (known or is_multiple(tiles.matrices, together, ranges_at(tiles)))
             )
             if least < 1 or not (fits and ranges and alone) or tiles.first:
                 findings.doubt(f"tiles of {together} of {tiles.matrices} matrices together", tiles)

@@ -11,22 +11,21 @@ proved. Checked by: tests/contract/typestate/test_run_time_sizes.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.size import Computed, Range, Size, bounds
+from tilewright.base.size import Computed, Range, Size, bounds, divisor
 from tilewright.contract.typestate.finding import Findings
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import AnySize, RangeAttr, SizeAttr, ranges_of, size_of, sizes_of
 
 _WORD = 1 << 32
 """Sizes are words that the launch passes or counts by,"""
-_STRIDE = 1 << 40
-"""and strides numbers that it encodes (CUDA driver, cuTensorMapEncodeTiled)."""
+_ENDS = {"strides": 1 << 31, "strides_bytes": 1 << 40}
+"""and strides words with a sign, or numbers that it encodes (CUDA driver, cuTensorMapEncodeTiled)."""
 
 
 def are_understood(module: ModuleOp, findings: Findings) -> bool:
@@ -35,7 +34,7 @@ def are_understood(module: ModuleOp, findings: Findings) -> bool:
     for op in module.walk():
         for name, attribute in op.properties.items():
             for each in _sizes_in(attribute):
-                _check_size(op, each, _STRIDE if name == "strides_bytes" else _WORD, findings)
+                _check_size(op, each, _ENDS.get(name, _WORD), findings)
         if isinstance(op, ac.KernelOp) and op.ranges is not None:
             for axis, each in op.ranges.data.items():
                 if not isinstance(each, RangeAttr):
@@ -147,13 +146,6 @@ def fixed(attribute: ArrayAttr[AnySize], op: Operation, findings: Findings) -> t
     return most_each(attribute, op)
 
 
-def is_multiple(size: Size, of: int) -> bool:
+def is_multiple(size: Size, of: int, ranges: Mapping[str, Range]) -> bool:
     """Whether a size is a multiple of a number at every extent, as far as its form shows."""
-    match size:
-        case int():
-            return size % of == 0
-        case Computed("*", left, right):
-            factors = [each for each in (left, right) if isinstance(each, int)]
-            return of == 1 or prod(factors) % of == 0 or is_multiple(left, of) or is_multiple(right, of)
-        case _:
-            return of == 1
+    return divisor(size, ranges) % of == 0

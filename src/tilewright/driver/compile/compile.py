@@ -330,7 +330,7 @@ def _compile_once(
         proof, claims = prove_modules(kernel.name, modules, facts)
     with clock.step("emit"):
         ptx = lower_to_ptx(list(modules.values()), target)
-        plan = sequence_plan(the_program(source), lowered)
+        plan = sequence_plan(the_program(source), lowered, [part.launched for part in parts])
     assembly: Assembly | None = None
     text_proof: Proven | None = None
     staged: tuple[StagedStore, ...] = ()
@@ -342,10 +342,10 @@ def _compile_once(
                     text = read(ptx, f"<{kernel.name}.ptx>")
                     staged = accept_addresses(staged_stores(text, plan.launches, turned), kernel.name)
                 with clock.step("prove text"):
-                    verdict = reprove(
-                        joined([part.module for part in parts]), ptx, target, kernel.name, large=text, lowered=ptx
-                    )
-                    text_proof = accept(verdict, f"the emitted text of {kernel.name}")
+                    for together in dict.fromkeys(part.launched for part in parts):
+                        programs = joined([part.module for part in parts if part.launched == together])
+                        verdict = reprove(programs, ptx, target, kernel.name, large=text, lowered=ptx)
+                        text_proof = accept(verdict, f"the emitted text of {kernel.name}")
         except TilewrightError:
             if not is_known_to_spill(pending):
                 raise

@@ -26,6 +26,7 @@ from typing import Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import Size
 from tilewright.base.span import Span
 from tilewright.driver.compile.met import Met
 from tilewright.driver.compile.walked import walk_of
@@ -56,10 +57,10 @@ from tilewright.synth.cut.time import (
 )
 from tilewright.synth.cut.widened_before import widened_before
 from tilewright.synth.decide import decide
-from tilewright.synth.empty_axes import empty_words, without_empty_axes
+from tilewright.synth.empty_axes import cases_of_range, empty_words, without_empty_axes
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
-from tilewright.synth.run_time_extents import refuse_empty_launches, refuse_run_time
+from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.synth.schedule.early_launch import in_chain
 from tilewright.synth.store.rows import last_first
 from tilewright.synth.store.runs import kept_for_next
@@ -81,13 +82,15 @@ _Cuttable = Literal["anywhere", "in parts", "not"]
 @dataclass(frozen=True, slots=True)
 class Part:
     """One program of a sequence. module: with its walks, and its decisions as an attribute; traced: without;
-    derivation: of walks that the compiler found; entries: of its kernels, once it is lowered."""
+    derivation: of walks that the compiler found; entries: of its kernels, once it is lowered; launched: 0 at extents at
+    which another part takes its place."""
 
     module: ModuleOp
     decisions: Decisions
     traced: ModuleOp
     derivation: Streamed | None = None
     entries: tuple[str, ...] = ()
+    launched: Size = 1
 
     @property
     def name(self) -> str:
@@ -113,15 +116,16 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
             f"programs are not compiled for {target.name}",
             remedy=f"compile it for {', '.join(COMPILED_TARGET_NAMES)}",
         )
-    programs = without_empty_axes(module)
-    for each in programs:
-        refuse_empty_launches(the_program(each))
-    parts = tuple(part for each in programs for part in _chain(each, target, wanted))
-    if programs != (module,):
-        parts = tuple(
-            _explained(part, f"{empty_words(the_program(module))}, so that folds are numbers") for part in parts
-        )
-    return launched(_derived(parts), target, wanted) if parts else ()
+    found: list[Part] = []
+    for case, there in cases_of_range(module):
+        programs = without_empty_axes(case)
+        parts = tuple(part for each in programs for part in _chain(each, target, wanted))
+        if programs != (case,):
+            words = f"{empty_words(the_program(case))}, so that folds are numbers"
+            parts = tuple(_explained(part, words) for part in parts)
+        parts = launched(_derived(parts), target, wanted) if parts else ()
+        found += [replace(part, launched=there) for part in parts]
+    return tuple(found)
 
 
 def decided_anew(parts: Sequence[Part], target: Target, wishes: Mapping[str, Wanted]) -> tuple[Part, ...]:
@@ -132,9 +136,10 @@ def decided_anew(parts: Sequence[Part], target: Target, wishes: Mapping[str, Wan
         wish = wishes.get(part.name)
         if wish is not None and wish.cut:
             others = {name: each for name, each in wishes.items() if name != part.name}
-            found += decided_anew(_derived(_chain(part.traced, target, wish)), target, others)
+            anew = decided_anew(_derived(_chain(part.traced, target, wish)), target, others)
         else:
-            found += [part] if wish is None else _derived((decided(part.traced, target, wish),))
+            anew = (part,) if wish is None else _derived((decided(part.traced, target, wish),))
+        found += [replace(each, launched=part.launched) for each in anew]
     return tuple(found)
 
 

@@ -87,14 +87,15 @@ def axes_of_map(array: ArrayAxes, tensor_map: TensorMap) -> tuple[DimensionAxis,
     axes.
 
     Where an axis or a dimension has one element, its stride leads nowhere, and may be any. If there is one of each,
-    they belong together.
+    or as many, of boxes alike, they belong together: which to which makes no difference to where a box lies.
     """
     strides = (1, *(stride // array.element_bytes for stride in tensor_map.strides_bytes))
     single = [at for at, extent in enumerate(array.extents) if extent == 1]
     narrow = [each for each, extent in enumerate(tensor_map.dims) if extent == 1]
     if len(single) > 1 and 0 in narrow:
         return None  # nothing says which of them is the innermost dimension, whose stride no map has
-    apart = len(single) == len(narrow) == 1
+    alike = len({array.offsets[at] for at in single}) == len({tensor_map.box[each] for each in narrow}) == 1
+    apart = len(single) == len(narrow) and alike
     left = [stride for at, stride in enumerate(array.strides) if not (apart and at in single)]
     of_map = [stride for each, stride in enumerate(strides) if not (apart and each in narrow)]
     if len(set(left)) < len(left) or len(set(of_map)) < len(of_map):
@@ -103,10 +104,10 @@ def axes_of_map(array: ArrayAxes, tensor_map: TensorMap) -> tuple[DimensionAxis,
     taken: set[int] = set()
     in_line: list[int] = []
     axes = list(range(len(array.names)))
-    if apart:
-        axes.remove(single[0])
-        taken.add(narrow[0])
-        found.append(DimensionAxis(narrow[0], array.names[single[0]], array.offsets[single[0]]))
+    for at, each in zip(reversed(single), narrow, strict=True) if apart else ():
+        axes.remove(at)
+        taken.add(each)
+        found.append(DimensionAxis(each, array.names[at], array.offsets[at]))
     # Of several of one stride, which extents of 1 make, those of the map's own extents go together first.
     for at in sorted(axes, key=lambda at: array.extents[at] not in tensor_map.dims):
         same = [each for each, stride in enumerate(strides) if stride == array.strides[at] and each not in taken]

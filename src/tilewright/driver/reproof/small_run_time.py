@@ -20,36 +20,42 @@ from itertools import zip_longest
 from tilewright.base.size import Chosen, Computed, Extent, Range, Size
 from tilewright.driver.reproof.small import small_extents
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import decisions_of
+from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 
 
 def run_time_instances(program: tile.ProgramOp) -> tuple[dict[str, int], ...]:
     """Extents of every small instance of a decided program with run-time axes, the one with most tiles first. Each has
-    all of its own; what one axis decides no other has a part in, so that they need not be put together in all ways."""
-    base = small_extents(program)
-    listed = {axis: _extents_along(program, axis, base[axis]) for axis in program.run_time}
-    several = zip_longest(*listed.values())
+    all of its own; what one axis decides no other has a part in, so that they need not be put together in all ways. Two
+    axes of equal extents would not be told apart: so each goes through its own in another order."""
+    base, run_time = small_extents(program), program.run_time
+    listed = {axis: _extents_along(program, axis, base[axis], number) for number, axis in enumerate(run_time)}
+    least = tuple(values.least_launched for values in run_time.values())
+    several = [*zip_longest(*listed.values()), *([least] if len(least) > 1 else [])]
     return tuple(
         base | {axis: each or listed[axis][0] for axis, each in zip(listed, extents, strict=True)}
         for extents in several
     )
 
 
-def _extents_along(program: tile.ProgramOp, axis: str, most: int) -> list[int]:
-    """Of one axis. most: elements of so many tiles as show what is done with several."""
+def _extents_along(program: tile.ProgramOp, axis: str, most: int, number: int) -> list[int]:
+    """Of one axis. most: elements of so many tiles as show what is done with several; number: of the axis."""
     values, size = program.run_time[axis], tile_extent(program, axis)
     tiles = -(-most // size)
-    wanted = ((tiles - 1) * size + 1, tiles * size, values.least_launched, size - 1, size, size + 1)
+    several, few = ((tiles - 1) * size + 1, tiles * size), (values.least_launched, size - 1, size, size + 1)
+    first = number % len(few)
+    wanted = (*several[:: -1 if number % 2 else 1], *few[first:], *few[:first])
     return list(dict.fromkeys(nearest(values, each) for each in wanted))
 
 
 def tile_extent(program: tile.ProgramOp, axis: str) -> int:
-    """Elements of a tile along a run-time axis."""
+    """Elements of a tile along a run-time axis; of a row, of what all threads of a unit take in one step."""
     decisions = decisions_of(program.attributes["decisions"])
     match decisions:
         case CascadeDecisions():
             return decisions.step_along(axis)
+        case ElementwiseDecisions(rows=(row,)) if axis == row.axis:
+            return row.strip if row.streamed else row.strip // row.pieces
         case _:
             return 1
 

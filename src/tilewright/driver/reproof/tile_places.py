@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product as product_of
+from itertools import repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -63,7 +64,7 @@ _MOST_TOGETHER = 1 << 17
 """Of the numbers of tiles along several run-time axes, so many are put together: it takes a second."""
 _MOST_AT_RUN_TIME = 1 << 25
 """So many places are worked out, of all numbers of tiles of a range together, in some seconds."""
-_MOST_JOINTLY = 1 << 10
+_MOST_JOINTLY = 1 << 12
 """Of the numbers of tiles along several run-time axes, so many are put together where places depend on all of them."""
 _WORD = np.uint64(0xFFFF_FFFF)
 _DISTANCES = 16
@@ -292,7 +293,7 @@ def misplaced_tiles(
     counts = {axis: -(-program.extents[axis] // step) for axis, step in steps.items()}
     if not 1 < math.prod(counts.values()) <= _MOST_TILES:
         return ()
-    found = _misplaced(kernel, program, launch, arrays, steps, counts, {})
+    found = _misplaced(kernel, result_arrays(program), launch, arrays, steps, counts, {})
     return () if isinstance(found, str) else found
 
 
@@ -345,7 +346,7 @@ def misplaced_at_run_time(
     if not steps.keys() & program.run_time.keys():
         counts = {name: -(-program.extents[name] // step) for name, step in steps.items()}
         if 1 < math.prod(counts.values()) <= _MOST_TILES:
-            return _misplaced(kernel, program, launch, arrays, steps, counts, dict.fromkeys(passed))
+            return _misplaced(kernel, result_arrays(program), launch, arrays, steps, counts, dict.fromkeys(passed))
     return ()
 
 
@@ -392,16 +393,23 @@ def _misplaced_along(
     if many > _MOST_AT_RUN_TIME or (len(axes) > 1 and times > _MOST_JOINTLY):
         words = " and ".join(f"{axis} of {program.run_time[axis]}" for axis in axes)
         return f"for {words}, {many} places of tiles would have to be worked out, {times} times"
+    kinds = {parameter_name(program, each): tensor_type(each) for each in program.body.block.args}
+    # Strides count at one extent of each number of tiles: places are proportional to them.
+    apart = {f"size_{stride_name(stride)}" for kind in kinds.values() for stride in kind.stride_sizes}
     for numbers in product_of(*listed):
         extents = _most(program) | dict(zip(axes, numbers, strict=True))
+        results = {
+            name: replace(each, strides=tuple(value_of(stride, extents) for stride in kinds[name].stride_sizes))
+            for name, each in result_arrays(program).items()
+        }
         scalars = {
             name: value_of(one, extents)
-            if axes_of(one) <= {*axes} and all(is_of_tiles(one, axis, size) for axis, size in sizes.items())
+            if axes_of(one) <= {*axes} and (name in apart or all(map(is_of_tiles, repeat(one), sizes, sizes.values())))
             else None
             for name, one in counted.passed.items()
         }
         counts = fixed | {axis: -(-extents[axis] // steps[axis]) for axis in axes}
-        found = _misplaced(kernel, program, launch, arrays, steps, counts, scalars, outer)
+        found = _misplaced(kernel, results, launch, arrays, steps, counts, scalars, outer)
         found = found or counted.misread(extents, math.prod(counts.values()))
         if found:
             return found
@@ -472,17 +480,23 @@ def _misread(message: str) -> tuple[Diagnostic, ...]:
 
 
 def miscounted_points(large: Module, program: tile.ProgramOp, plan: LaunchPlan) -> tuple[Diagnostic, ...]:
-    """Does the launch of a program of points, or of rows, pass as many as there are, at every extent? Its plan has to
-    compute their product, by its form."""
+    """Does the launch of a program of points, or of rows, pass as many as there are, at every extent, and the extents
+    and strides that arrays have? Its plan has to compute these, by their form."""
     decisions = decisions_of(program.attributes["decisions"])
     if not isinstance(decisions, ElementwiseDecisions) or plan.run_time is None:
         return ()
     folded = {row.axis for row in decisions.rows}
     points = product(program.sizes[axis] for axis in grid_axes(program) if axis not in folded)
+    right: dict[str, Size] = {POINTS: points}
+    for argument in program.body.block.args:
+        kind = tensor_type(argument)
+        right |= {extent_name(size): size for size in map(program.sizes.__getitem__, kind.axis_names)}
+        right |= {stride_name(size): size for size in kind.stride_sizes}
     for kernel, sizes in zip(large.kernels, plan.run_time.launches, strict=True):
         for parameter, passed in zip(kernel.parameters, sizes.params, strict=True):
-            if parameter.name == f"size_{POINTS}" and passed != (points,):
-                return _misread(f"a launch passes {passed[0]} as {parameter.name}, which is {points}")
+            wanted = right.get(parameter.name.removeprefix("size_"))
+            if passed and parameter.name.startswith("size_") and passed != (wanted,):
+                return _misread(f"a launch passes {passed[0]} as {parameter.name}, which is {wanted}")
     return ()
 
 
@@ -498,15 +512,15 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
 
 
 def _misplaced(
-    kernel: Kernel, program: tile.ProgramOp, launch: Launch, arrays: Mapping[str, ArrayAxes], steps: Mapping[str, int],
-    counts: Mapping[str, int], scalars: Mapping[str, int | None], outer: str = "",
+    kernel: Kernel, results: Mapping[str, ArrayAxes], launch: Launch, arrays: Mapping[str, ArrayAxes],
+    steps: Mapping[str, int], counts: Mapping[str, int], scalars: Mapping[str, int | None], outer: str = "",
 ) -> tuple[Diagnostic, ...] | str:  # fmt: skip
-    """Of so many tiles along each axis. scalars: what the launch passes then; outer: an axis along which tiles must lie
-    in order, if there is one. A text, which part of a place is not followed."""
+    """Of so many tiles along each axis. results: the program's; scalars: what the launch passes then; outer: an axis
+    along which tiles must lie in order, if there is one. A text, which part of a place is not followed."""
     tiles = math.prod(counts.values())
     if tiles == 1:
         return ()
-    found = _moves(kernel, launch, arrays, result_arrays(program), tiles, frozenset(steps), scalars)
+    found = _moves(kernel, launch, arrays, results, tiles, frozenset(steps), scalars)
     reference: dict[str, NDArray[np.int64]] = {}
     for each in found:
         for axis, moved in each.by_axis.items():

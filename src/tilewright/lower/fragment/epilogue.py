@@ -17,9 +17,9 @@ from tilewright.lower.exchange.staged import Staged, stage_by_plan
 from tilewright.lower.fragment.paired_loads import PairedRows, load_pair
 from tilewright.lower.ptx.copies.global_access import (
     ELEMENT_BYTES,
-    constant_address,
-    displaced_address,
+    element_address,
     load_as_float,
+    row_address,
     store_element,
 )
 from tilewright.lower.ptx.emit import Text
@@ -101,7 +101,7 @@ def load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: 
         return lanes.loaded[key]
     position, inside = source.register, ""
     blocks = fragment.blocks or (1,) * len(fragment.axes)
-    for axis, extent, stride, size in zip(fragment.axes, source.shape, source.strides, blocks, strict=True):
+    for axis, extent, stride, size in zip(fragment.axes, source.shape, source.steps, blocks, strict=True):
         if axis not in axes:
             continue
         index = text.into("b32", "add.s32", lanes.origins[number][axis], offsets[axis])
@@ -110,7 +110,7 @@ def load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: 
         # As unsigned, so that a negative index is outside too.
         check = text.into("pred", "setp.lt.u32", index, extent)
         inside = check if not inside else text.into("pred", "and.pred", inside, check)
-        position = displaced_address(text, position, index, stride * ELEMENT_BYTES[source.element])
+        position = element_address(text, position, index, stride, ELEMENT_BYTES[source.element])
     value = load_as_float(text, source, f"[{position}]", inside)
     lanes.loaded[key] = value
     return value
@@ -160,13 +160,13 @@ def _vector_values(
     """A vector's elements, at constant distances from this thread's first; 0 outside."""
     text, source = lanes.text, fragment.source
     lane, first = (lanes.row, fragment.row) if fragment.axes == "m" else (lanes.column, fragment.column)
-    origin, step = text.into("b32", "add.s32", lane, first), source.strides[0] * ELEMENT_BYTES[source.element]
-    base = displaced_address(text, source.register, origin, step)
+    origin, (stride,), size = text.into("b32", "add.s32", lane, first), source.steps, ELEMENT_BYTES[source.element]
+    base = element_address(text, source.register, origin, stride, size)
     found: dict[tuple[int, int], str] = {}
     for place in places:
         index = text.into("b32", "add.s32", origin, max(place))
         inside = text.into("pred", "setp.lt.u32", index, source.shape[0])  # unsigned, as in `load_element`
-        found[place] = load_as_float(text, source, constant_address(text, base, max(place) * step), inside)
+        found[place] = load_as_float(text, source, row_address(text, base, max(place), stride, size, 0), inside)
     return found
 
 
@@ -327,32 +327,30 @@ def stage_bytes(staging: Staging, block: int) -> None:
 
 
 def lower_global_store(
-    text: Text, places: Places, op: ac.GlobalStoreOp, thread: str, origin: tuple[str, str], warp_rows: int
+    text: Text, fragment: StoredPlace, destination: GlobalPlace, thread: str, origin: tuple[str, str], warp_rows: int
 ) -> None:
     """Every element by a plain store, where its row and column lie inside the array. origin: row and column of the
     unit's first element; warp_rows: as in `lane_offsets`."""
-    fragment, destination = places[op.fragment], places[op.destination]
-    assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
     lanes = Lanes(text, *lane_offsets(text, thread, warp_rows))
     row = text.into("b32", "add.s32", lanes.row, origin[0])
     column = text.into("b32", "add.s32", lanes.column, origin[1])
     element_bytes = ELEMENT_BYTES[fragment.element]
     rows, columns = destination.shape
-    row_stride, column_stride = (stride * element_bytes for stride in destination.strides)
+    row_stride, column_stride = destination.steps
     for block in range(fragment.row_blocks):
         for upper in (0, 1):
             place = text.into("b32", "add.s32", row, 64 * block + 8 * upper)
             # As unsigned, so that a last tile that reaches past 2^31 is outside and not negative.
             inside = text.into("pred", "setp.lt.u32", place, rows)
-            address = displaced_address(text, destination.register, place, row_stride)
-            address = displaced_address(text, address, column, column_stride)
+            address = element_address(text, destination.register, place, row_stride, element_bytes)
+            address = element_address(text, address, column, column_stride, element_bytes)
             for value in range(2 * upper, fragment.columns // 2, 4):
                 for item in (value, value + 1):
                     offset = column_of(item)
                     fits = _before_end(text, column, offset, columns)
                     guard = text.into("pred", "and.pred", inside, fits)
                     result = fragment_value(lanes, fragment, block, item)
-                    target = constant_address(text, address, offset * column_stride)
+                    target = row_address(text, address, offset, column_stride, element_bytes, 0)
                     store_element(text, fragment.element, target, result, guard)
 
 
@@ -371,11 +369,11 @@ def lower_row_store(
     lanes = Lanes(text, *lane_offsets(text, thread, warp_rows))
     first = text.into("pred", "setp.eq.u32", text.into("b32", "and.b32", thread, 3), 0)
     row = text.into("b32", "add.s32", lanes.row, row_origin)
-    (rows,), (stride,) = destination.shape, destination.strides
+    (rows,), (stride,) = destination.shape, destination.steps
     for block, numbers in enumerate(fragment.blocks):
         for upper, number in enumerate(numbers):
             offset = 64 * block + 8 * upper
             place = text.into("b32", "add.s32", row, offset) if offset else row
             guard = text.into("pred", "setp.lt.and.u32", place, rows, first)
-            address = displaced_address(text, destination.register, place, stride * ELEMENT_BYTES[fragment.element])
+            address = element_address(text, destination.register, place, stride, ELEMENT_BYTES[fragment.element])
             store_element(text, fragment.element, f"[{address}]", number, guard)

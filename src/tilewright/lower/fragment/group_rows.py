@@ -16,7 +16,7 @@ from __future__ import annotations
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
 from tilewright.lower.fragment.store_rows import instance_address, store_along_rows
-from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address, displaced_address
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, element_address, row_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
 
@@ -31,21 +31,20 @@ _STORE_ROWS = 32 // _ROW_LANES
 
 def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     """Every element of the fragment before the row limit and inside the array's columns."""
-    places = lowering.places
-    fragment, destination, buffer = places[op.fragment], places[op.destination], places[op.buffer]
-    assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
-    assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
+    fragment, destination = lowering.place(op.fragment), lowering.array(op.destination)
+    buffer = lowering.place(op.buffer)
+    assert isinstance(fragment, StoredPlace) and isinstance(buffer, BufferPlace) and destination.steps[1] == 1
     store = store_in_vectors if op.vectors.data else store_along_rows
     origin, through = (lowering.index(op.row), lowering.index(op.column)), (buffer, lowering.index(op.unit))
     store(lowering, fragment, destination, through, origin, lowering.index(op.row_end))
 
 
-def lower_store_through(lowering: Lowering, op: ac.GlobalStoreOp, origin: tuple[str, str]) -> None:
+def lower_store_through(
+    lowering: Lowering, op: ac.GlobalStoreOp, fragment: StoredPlace, destination: GlobalPlace, origin: tuple[str, str]
+) -> None:
     """Every element of the fragment that lies inside the array. origin: row and column of the unit's first element."""
-    places = lowering.places
-    fragment, destination, buffer = places[op.fragment], places[op.destination], places[op.through[0]]
-    assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
-    assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
+    buffer = lowering.place(op.through[0])
+    assert isinstance(buffer, BufferPlace) and destination.steps[1] == 1
     store = store_along_rows if op.vectors is None else store_in_vectors
     through = (buffer, lowering.index(op.through[1]))
     store(lowering, fragment, destination, through, origin, destination.shape[0])
@@ -88,8 +87,8 @@ def store_in_vectors(
     whole, last = divmod(fragment.columns, chunk)
     sources = {width: sources_of(width) for width in (chunk if whole else 0, last) if width}
     column = text.into("b32", "mad.lo.u32", vector, vector_elements, origin[1])
-    pitch_bytes = destination.strides[0] * element_bytes
-    first = displaced_address(text, destination.register, row, pitch_bytes)
+    pitch = destination.steps[0]
+    first = element_address(text, destination.register, row, pitch, element_bytes)
     first = displaced_address(text, first, column, element_bytes)
     left = text.into("b32", "sub.s32", row_end, row)
     columns = text.into("b32", "mov.u32", destination.shape[1])
@@ -120,5 +119,6 @@ def store_in_vectors(
                 source = f"[{sources[end - begin][number % 2]}+{offset * _ROW_BYTES}]"
                 text.emit("ld.shared.v4.b32", words, source)
                 guard = text.into("pred", "and.pred", within, fits)
-                place = (_BLOCK_ROWS * block + offset) * pitch_bytes + begin * element_bytes
-                text.emit("st.global.v4.b32", constant_address(text, first, place), words, guard=guard)
+                behind, place = _BLOCK_ROWS * block + offset, begin * element_bytes
+                address = row_address(text, first, behind, pitch, element_bytes, place)
+                text.emit("st.global.v4.b32", address, words, guard=guard)

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address, displaced_address
+from tilewright.lower.ptx.copies.global_access import (
+    ELEMENT_BYTES,
+    constant_address,
+    displaced_address,
+    element_address,
+)
 from tilewright.lower.ptx.emit import Text, float_literal
 from tilewright.lower.ptx.numbers.scalar import widen
 from tilewright.lower.ptx.places import LoadedFragmentPlace
@@ -43,7 +48,7 @@ def load_pair(
         index = text.into("b32", "add.s32", origin["m"], row)
         # As unsigned, so that a negative index is outside too.
         inside = text.into("pred", "setp.lt.u32", index, source.shape[0])
-        first = displaced_address(text, source.register, index, source.strides[0] * size)
+        first = element_address(text, source.register, index, source.steps[0], size)
         found.rows[number, row] = (displaced_address(text, first, origin["n"], size), inside)
     first, inside = found.rows[number, row]
     index = text.into("b32", "add.s32", origin["n"], column)

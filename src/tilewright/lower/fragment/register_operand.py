@@ -25,7 +25,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
 from tilewright.lower.fragment.held_operand import is_kept_by_waits, waits_of
-from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, load_as_float
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, element_address, load_as_float
 from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
 from tilewright.lower.ptx.numbers.scalar import widened_pair
 from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op, scalar_register
@@ -33,7 +33,6 @@ from tilewright.lower.ptx.places import (
     AccumulatorPlace,
     BufferPlace,
     ComputedPlace,
-    GlobalPlace,
     LoadedFragmentPlace,
     Places,
     ScalarPlace,
@@ -71,17 +70,17 @@ def lower_register_operand(lowering: Lowering, op: VectorLoadOp | OperandReadOp 
 
 def _load(lowering: Lowering, op: VectorLoadOp) -> VectorPlace:
     """This thread's numbers of a slice: pairs at 2 (lane % 4), eight elements apart."""
-    text, source, kind = lowering.text, lowering.place(op.source), op.result.type
-    assert isinstance(source, GlobalPlace) and isinstance(kind, VectorType)
+    text, source, kind = lowering.text, lowering.array(op.source), op.result.type
+    assert isinstance(kind, VectorType)
     pair = text.into("b32", "shl.b32", text.into("b32", "and.b32", lowering.warpgroup_thread, 3), 1)
     first = text.into("b32", "mad.lo.u32", lowering.index(op.slice), kind.k.data, pair)
-    (extent,), (stride,) = source.shape, source.strides
+    (extent,), (stride,) = source.shape, source.steps
     values: dict[int, str] = {}
     for group in range(0, kind.k.data, _STEP_ELEMENTS // 2):
         for odd in (0, 1):
             element = text.into("b32", "add.u32", first, group + odd) if group + odd else first
             inside = text.into("pred", "setp.lt.u32", element, extent)
-            address = displaced_address(text, source.register, element, stride * ELEMENT_BYTES[source.element])
+            address = element_address(text, source.register, element, stride, ELEMENT_BYTES[source.element])
             values[group + odd] = load_as_float(text, source, f"[{address}]", inside)
     return VectorPlace(values)
 

@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.fragment.epilogue import lane_offsets
-from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address, displaced_address, load_as_float
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, element_address, load_as_float, row_address
 from tilewright.lower.ptx.lowering import Lowering, WaitingColumns
 from tilewright.lower.ptx.places import BufferPlace, LoadedFragmentPlace
 
@@ -34,18 +34,19 @@ def load_shared_columns(
     text, buffer, kind = lowering.text, lowering.place(op.through[0]), op.result.type
     assert isinstance(buffer, BufferPlace) and isinstance(kind, ac.FragmentType) and op.part is not None
     columns, thread = kind.n.data, lowering.warpgroup_thread
-    (extent,), (stride,) = fragment.source.shape, fragment.source.strides
-    step = stride * ELEMENT_BYTES[fragment.source.element]
+    (extent,), (stride,) = fragment.source.shape, fragment.source.steps
+    size = ELEMENT_BYTES[fragment.source.element]
     lane = text.into("b32", "and.b32", thread, _LANES - 1)
     first = text.into("b32", "add.s32", lane, fragment.column)
-    base = displaced_address(text, fragment.source.register, first, step)
+    base = element_address(text, fragment.source.register, first, stride, size)
     numbers: list[str] = []
     for begin in range(0, columns, _LANES):
         index = text.into("b32", "add.s32", first, begin) if begin else first
         inside = text.into("pred", "setp.lt.u32", index, extent)  # unsigned, as in `load_element`
         if columns - begin < _LANES:
             inside = text.into("pred", "setp.lt.and.u32", lane, columns - begin, inside)
-        numbers.append(load_as_float(text, fragment.source, constant_address(text, base, begin * step), inside))
+        place = row_address(text, base, begin, stride, size, 0)
+        numbers.append(load_as_float(text, fragment.source, place, inside))
     # Constants come last: what several loads compute of their addresses is the same then.
     unit_bytes, offset = buffer.slots * buffer.slot_bytes, buffer.address + op.part.data * columns * _NUMBER_BYTES
     own = text.into("b32", "mad.lo.u32", lowering.index(op.through[1]), unit_bytes, lowering.shared_base)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
-from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address, displaced_address
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, element_address, row_address
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
@@ -32,7 +32,8 @@ _SWIZZLE_ROWS = 8
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Where a warp's rows go. Registers: `part`, address of its part of shared memory; `first`, global address of its
-    first row's first element; `lane`; `rows_left` and `columns_left` of the array from there."""
+    first row's first element; `lane`; `rows_left` and `columns_left` of the array from there;
+    pitch: elements from row to row, a number or a register."""
 
     text: Text
     element: str
@@ -41,7 +42,7 @@ class _Rows:
     lane: str
     rows_left: str
     columns_left: str
-    pitch_bytes: int
+    pitch: int | str
 
 
 def instance_address(lowering: Lowering, buffer: BufferPlace, unit: str) -> str:
@@ -64,8 +65,8 @@ def store_along_rows(
     thread, instance = lowering.warpgroup_thread, instance_address(lowering, *through)
     warp = text.into("b32", "shr.u32", thread, 5)
     row = text.into("b32", "mad.lo.u32", warp, lowering.warp_rows, origin[0])
-    pitch_bytes = destination.strides[0] * element_bytes
-    first = displaced_address(text, destination.register, row, pitch_bytes)
+    pitch = destination.steps[0]
+    first = element_address(text, destination.register, row, pitch, element_bytes)
     rows = _Rows(
         text,
         fragment.element,
@@ -74,7 +75,7 @@ def store_along_rows(
         text.into("b32", "and.b32", thread, 31),
         text.into("b32", "sub.s32", row_end, row),
         text.into("b32", "sub.s32", destination.shape[1], origin[1]),
-        pitch_bytes,
+        pitch,
     )
     lanes = Lanes(text, *lane_offsets(text, thread, lowering.warp_rows))
     chunk = _ROW_BYTES // element_bytes
@@ -130,7 +131,9 @@ class _WordPlan:
         word = text.into("b32", "cvt.u32.u64", rows.first)
         first_odd = text.into("b32", "and.b32", text.into("b32", "shr.u32", word, 1), 1)
         odds = [first_odd]
-        if rows.pitch_bytes // 2 % 2:
+        if isinstance(rows.pitch, str):
+            odds.append(text.into("b32", "xor.b32", first_odd, text.into("b32", "and.b32", rows.pitch, 1)))
+        elif rows.pitch % 2:
             odds.append(text.into("b32", "xor.b32", first_odd, 1))
         classes: list[_Class] = []
         offsets: list[tuple[str, str]] = []
@@ -180,9 +183,9 @@ def _store_chunk(rows: _Rows, plan: _WordPlan, block: int, begin: int, width: in
     for row in range(_WARP_ROWS):
         end = ends[row % len(ends)]
         places = plan.places[row % _SWIZZLE_ROWS]
-        offset = (_BLOCK_ROWS * block + row) * rows.pitch_bytes + begin * element_bytes
+        behind, offset = _BLOCK_ROWS * block + row, begin * element_bytes
         inside = text.into("pred", "setp.gt.and.s32", left, row, end.within)
-        target = constant_address(text, end.address, offset)
+        target = row_address(text, end.address, behind, rows.pitch, element_bytes, offset)
         if len(places) == 1:
             word = text.into("b32", "ld.shared.b32", f"[{places[0]}+{row * _ROW_BYTES}]")
             text.emit("st.global.b32", target, word, guard=inside)
@@ -192,7 +195,8 @@ def _store_chunk(rows: _Rows, plan: _WordPlan, block: int, begin: int, width: in
         alone = text.into("pred", "setp.gt.and.s32", left, row, end.alone)
         place = _swizzled(rows, end.single_offset, row)
         single = text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]")
-        text.emit("st.global.b16", constant_address(text, end.single_address, offset), single, guard=alone)
+        address = row_address(text, end.single_address, behind, rows.pitch, element_bytes, offset)
+        text.emit("st.global.b16", address, single, guard=alone)
 
 
 def _ends(rows: _Rows, each: _Class, columns: str) -> _Ends:

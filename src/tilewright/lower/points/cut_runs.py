@@ -18,7 +18,7 @@ _HALF_BYTES = 2
 _HALF_BITS = 16
 
 
-def store_halves(text: Text, words: Sequence[str], base: str, offset_bytes: int, start: str, length: int) -> None:
+def store_halves(text: Text, words: Sequence[str], base: str, offset_bytes: int, start: str, length: int | str) -> None:
     """Store 16-bit elements, two in a word, whose numbers from `start` on lie in a row of `length`."""
     count = 2 * len(words)
     first = text.into("b32", "max.s32", text.into("b32", "neg.s32", start), 0)

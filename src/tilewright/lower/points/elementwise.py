@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.size import number_of, product
+from tilewright.base.size import product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import sizes_of
 from tilewright.lower.ptx.copies.global_access import (
     ELEMENT_BYTES,
-    displaced_address,
+    element_address,
     indices_of,
     load_as_float,
     load_index,
@@ -26,16 +26,16 @@ from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace, Places, ScalarPlace
-from tilewright.lower.ptx.run_time import POINTS
+from tilewright.lower.ptx.run_time import POINTS, PassedSizes
 
 _UNROLL = 4
 
 
 def lower_elementwise(lowering: Lowering, op: ac.ElementwiseOp) -> None:
     """Emit the loops over the op's extents."""
-    text, places, thread = lowering.text, lowering.places, lowering.thread
+    text, thread = lowering.text, lowering.thread
     sizes = sizes_of(op.extents)
-    total, inner = lowering.passed.operand(text, POINTS, product(sizes)), tuple(number_of(size) for size in sizes[1:])
+    total, inner = lowering.passed.operand(text, POINTS, product(sizes)), lowering.passed.extents(text, sizes[1:])
     block = text.into("b32", "mov.u32", "%ntid.x")
     first = text.into("b32", "mad.lo.u32", text.into("b32", "mov.u32", "%ctaid.x"), block, thread)
     stride = text.into("b32", "mul.lo.u32", text.into("b32", "mov.u32", "%nctaid.x"), block)
@@ -54,14 +54,14 @@ def lower_elementwise(lowering: Lowering, op: ac.ElementwiseOp) -> None:
         while len(points) < unroll:
             points.append(text.into("b32", "add.u32", points[-1], stride))
         for point in points:
-            _emit_body(text, places, op, indices_of(text, point, inner))
+            _emit_body(lowering, op, indices_of(text, point, inner))
         text.emit("add.u32", linear, linear, advance)
         text.emit("bra", head)
         text.place(end)
 
 
-def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[str]) -> None:
-    values: Places = dict(places)
+def _emit_body(lowering: Lowering, op: ac.ElementwiseOp, indices: list[str]) -> None:
+    text, values = lowering.text, dict(lowering.places)
     for argument, register in zip(op.body.block.args, indices, strict=True):
         values[argument] = IndexPlace(register)
     for inner in op.body.block.ops:
@@ -71,16 +71,16 @@ def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[s
             case ac.IndexDivideOp():
                 values[inner.result] = IndexPlace(divided(text, values, inner))
             case ac.IndexLoadOp():
-                values[inner.result] = IndexPlace(index_loaded(text, values, inner))
+                values[inner.result] = IndexPlace(index_loaded(text, lowering.passed, values, inner))
             case ac.ElementLoadOp():
                 source = values[inner.source]
                 assert isinstance(source, GlobalPlace)
-                address, inside = _address(text, values, source, inner.indices, check=bool(inner.fill.data))
+                address, inside = _address(lowering, values, source, inner.indices, check=bool(inner.fill.data))
                 values[inner.result] = ScalarPlace(load_as_float(text, source, f"[{address}]", inside))
             case ac.ElementStoreOp():
                 destination = values[inner.destination]
                 assert isinstance(destination, GlobalPlace)
-                address, _ = _address(text, values, destination, inner.indices, check=False)
+                address, _ = _address(lowering, values, destination, inner.indices, check=False)
                 value = scalar_register(values, inner.value)
                 store_element(text, destination.element, f"[{address}]", value, "")
             case _:
@@ -95,11 +95,12 @@ def divided(text: Text, values: Places, op: ac.IndexDivideOp) -> str:
     return text.into("b32", "div.u32", place.register, op.size.data)
 
 
-def index_loaded(text: Text, values: Places, op: ac.IndexLoadOp) -> str:
+def index_loaded(text: Text, passed: PassedSizes, values: Places, op: ac.IndexLoadOp) -> str:
     """What an array of integers holds at a point, -1 where it has none there."""
     source, indices = values[op.source], [values[each] for each in op.indices]
     assert isinstance(source, GlobalPlace)
-    return load_index(text, source, [each.register for each in indices if isinstance(each, IndexPlace)])
+    registers = [each.register for each in indices if isinstance(each, IndexPlace)]
+    return load_index(text, source, registers, passed.strides(text, source.apart))
 
 
 def affine_index(text: Text, values: Places, op: ac.AffineOp) -> str:
@@ -113,16 +114,17 @@ def affine_index(text: Text, values: Places, op: ac.AffineOp) -> str:
 
 
 def _address(
-    text: Text, values: Places, array: GlobalPlace, indices: Sequence[SSAValue], *, check: bool
+    lowering: Lowering, values: Places, array: GlobalPlace, indices: Sequence[SSAValue], *, check: bool
 ) -> tuple[str, str]:
     """64-bit address of an element, and a predicate that it lies inside the array (empty when not asked for)."""
-    position, inside = array.register, ""
-    for value, extent, stride in zip(indices, array.shape, array.strides, strict=True):
+    text, position, inside = lowering.text, array.register, ""
+    strides = lowering.passed.strides(text, array.apart)
+    for value, extent, stride in zip(indices, array.shape, strides, strict=True):
         place = values[value]
         assert isinstance(place, IndexPlace)
         if check:
             # As unsigned, so that a negative index is outside too.
             fits = text.into("pred", "setp.lt.u32", place.register, extent)
             inside = fits if not inside else text.into("pred", "and.pred", inside, fits)
-        position = displaced_address(text, position, place.register, stride * ELEMENT_BYTES[array.element])
+        position = element_address(text, position, place.register, stride, ELEMENT_BYTES[array.element])
     return position, inside

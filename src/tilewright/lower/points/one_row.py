@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.rows import RowDecision
-from tilewright.lower.points.row_arrays import Fetched, RowArrays, index_along
+from tilewright.lower.points.row_arrays import Fetched, RowArrays
 from tilewright.lower.points.row_folds import IDENTITIES, Chosen, better
 from tilewright.lower.points.row_strip import Strip
 from tilewright.lower.points.row_walks import Walk, is_costly, joins_a_sum, product_of
@@ -114,7 +114,7 @@ class OneRow:
         arrays = self.arrays
         match inner:
             case ac.AffineOp() | ac.IndexDivideOp() | ac.IndexLoadOp():
-                self.values[inner.result] = IndexPlace(index_along(self.text, self.values, inner))
+                self.values[inner.result] = IndexPlace(arrays.index_along(self.values, inner))
             case ac.ElementLoadOp():
                 source = arrays.array(inner.source)
                 address, inside = arrays.address(source, inner.indices, self.values, check=bool(inner.fill.data))

@@ -29,12 +29,13 @@ from tilewright.lower.points.wide_loads import WORD_BYTES, WideLoad, arrived, is
 from tilewright.lower.ptx.copies.global_access import (
     ELEMENT_BYTES,
     constant_address,
-    displaced_address,
+    element_address,
     load_as_float,
     store_element,
 )
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace, Places
+from tilewright.lower.ptx.run_time import PassedSizes
 
 _HALF_BYTES = 2
 
@@ -60,6 +61,7 @@ class RowArrays:
     values: Places
     varying: set[SSAValue]
     strip: Strip
+    passed: PassedSizes
     waiting: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     strip_bytes: int = 0
     strip_at: str = ""
@@ -77,13 +79,14 @@ class RowArrays:
     ) -> tuple[str, str]:
         """64-bit address of an element, and a predicate that it lies inside the array (empty when not asked for)."""
         address, inside = array.register, ""
-        for index, extent, stride in zip(indices, array.shape, array.strides, strict=True):
+        strides = self.passed.strides(self.text, array.apart)
+        for index, extent, stride in zip(indices, array.shape, strides, strict=True):
             place = values[index]
             assert isinstance(place, IndexPlace)
             if check:
                 fits = self.text.into("pred", "setp.lt.u32", place.register, extent)
                 inside = self.text.into("pred", "and.pred", inside, fits) if inside else fits
-            address = displaced_address(self.text, address, place.register, stride * ELEMENT_BYTES[array.element])
+            address = element_address(self.text, address, place.register, stride, ELEMENT_BYTES[array.element])
         return address, inside
 
     def elements(self, indices: Sequence[SSAValue], piece: int, element: int) -> Places:
@@ -92,7 +95,7 @@ class RowArrays:
         point: Places = dict(self.values)
         point[self._along] = IndexPlace(text.into("b32", "add.u32", start, element) if element else start)
         for index in indices:
-            _index_at(text, point, index)
+            self._index_at(point, index)
         return point
 
     @property
@@ -108,13 +111,15 @@ class RowArrays:
         indices, array = next(each for each in every if self._is_followed(*each))
         point: Places = dict(self.values)
         total = ""
-        for index, stride in zip(indices, self.array(array).strides, strict=True):
-            if index is self._along or stride % self.row.run == 0:
+        strides = self.passed.strides(text, self.array(array).apart)
+        for index, stride in zip(indices, strides, strict=True):
+            if index is self._along or (isinstance(stride, int) and stride % self.row.run == 0):
                 continue
-            _index_at(text, point, index)
+            self._index_at(point, index)
             place = point[index]
             assert isinstance(place, IndexPlace)
-            step = text.into("b32", "mul.lo.u32", place.register, stride % self.row.run)
+            step = stride % self.row.run if isinstance(stride, int) else stride
+            step = text.into("b32", "mul.lo.u32", place.register, step)
             total = text.into("b32", "add.u32", total, step) if total else step
         return text.into("b32", "and.b32", total or text.into("b32", "mov.u32", 0), self.row.run - 1)
 
@@ -132,11 +137,14 @@ class RowArrays:
         return [(address, piece * apart) for piece in range(self.row.pieces)]
 
     def _step_bytes(self, array: GlobalPlace, indices: Sequence[SSAValue]) -> int:
-        """From one element along the row to the next; 0 where something else moves along it too."""
+        """From one element along the row to the next; 0 where something else moves along it too, and where the launch
+        says how far that is."""
         along = self._along
-        strides = [stride for index, stride in zip(indices, array.strides, strict=True) if index is along]
+        strides = [stride for index, stride in zip(indices, array.apart, strict=True) if index is along]
         moving = [index for index in indices if index in self.varying or index is along]
-        return strides[0] * ELEMENT_BYTES[array.element] if moving == [along] else 0
+        if moving != [along] or not isinstance(strides[0], int):
+            return 0
+        return strides[0] * ELEMENT_BYTES[array.element]
 
     def _operands(
         self, array: GlobalPlace, indices: Sequence[SSAValue], piece: int, *, check: bool = False, apart: bool = False
@@ -156,6 +164,26 @@ class RowArrays:
     def _is_one_of(self, array: SSAValue, parameters: Sequence[str]) -> bool:
         owner = array.owner
         return isinstance(owner, ac.GlobalOp) and owner.buffer.data in parameters
+
+    def index_along(self, values: Places, op: ac.AffineOp | ac.IndexDivideOp | ac.IndexLoadOp) -> str:
+        """A register with an index that others give."""
+        match op:
+            case ac.AffineOp():
+                return affine_index(self.text, values, op)
+            case ac.IndexDivideOp():
+                return divided(self.text, values, op)
+            case ac.IndexLoadOp():
+                return index_loaded(self.text, self.passed, values, op)
+
+    def _index_at(self, point: Places, index: SSAValue) -> None:
+        """Compute an index at a point, where it changes along the row."""
+        if index in point:
+            return
+        owner = index.owner
+        assert isinstance(owner, ac.AffineOp | ac.IndexDivideOp | ac.IndexLoadOp)
+        for operand in owner.operands:
+            self._index_at(point, operand)
+        point[index] = IndexPlace(self.index_along(point, owner))
 
     # ------------------------------------------------------------ loads
 
@@ -232,21 +260,32 @@ class RowArrays:
         if not (self.strip.shift and self.strip.may_have_last(piece)):
             return ""
         text, source = self.text, self.array(op.source)
-        shape = tuple(extent for extent in source.shape if isinstance(extent, int))
-        assert len(shape) == len(source.shape), "an array of which only the launch knows the end"
-        if self._is_one_of(op.source, self.row.spaced):
-            end = self._row_end(op, source)
-        else:
-            size = text.into("b64", "mov.u64", array_bytes(shape, source.strides, source.element))
-            end = text.into("b64", "add.s64", source.register, size)
+        end = self._row_end(op, source) if self._is_one_of(op.source, self.row.spaced) else self._array_end(source)
         behind = offset_bytes + self.row.run * ELEMENT_BYTES[source.element]
         return text.into("pred", "setp.le.u64", text.into("b64", "add.s64", base, behind), end)
 
+    def _array_end(self, source: GlobalPlace) -> str:
+        """A register with the address just behind an array."""
+        text, strides = self.text, self.passed.strides(self.text, source.apart)
+        known, passed = list[tuple[int, int]](), list[tuple[int | str, int | str]]()
+        for extent, stride in zip(source.shape, strides, strict=True):
+            if isinstance(extent, int) and isinstance(stride, int):
+                known.append((extent, stride))
+            else:
+                passed.append((extent, stride))
+        size = text.into("b64", "mov.u64", array_bytes(known, source.element))
+        end = text.into("b64", "add.s64", source.register, size)
+        for extent, stride in passed:
+            last = text.into("b32", "sub.u32", text.into("b32", "mov.u32", extent), 1)
+            end = element_address(text, end, last, stride, ELEMENT_BYTES[source.element])
+        return end
+
     def _row_end(self, op: ac.ElementLoadOp, source: GlobalPlace) -> str:
         """A register with the address just behind the row."""
-        behind: Places = {**self.values, self._along: IndexPlace(self.text.into("b32", "mov.u32", self.strip.length))}
+        length = self.text.into("b32", "mov.u32", self.strip.length.operand)
+        behind: Places = {**self.values, self._along: IndexPlace(length)}
         for index in op.indices:
-            _index_at(self.text, behind, index)
+            self._index_at(behind, index)
         return self.address(source, op.indices, behind, check=False)[0]
 
     def _past_the_array(self, piece: int, fits: str, emit: Callable[[list[str]], None]) -> None:
@@ -328,7 +367,7 @@ class RowArrays:
             text.emit(f"st.global{suffix}.b32", address, operand, guard=guard)
         if ELEMENT_BYTES[destination.element] == _HALF_BYTES:
             start = strip.starts[piece]
-            strip.at_an_end(piece, lambda: store_halves(text, words, base, offset, start, strip.length))
+            strip.at_an_end(piece, lambda: store_halves(text, words, base, offset, start, strip.length.operand))
         else:
             strip.at_an_end(piece, lambda: singly(apart=True))
 
@@ -355,25 +394,3 @@ def _units(words: list[str]) -> list[tuple[int, list[str]]]:
 def _vector(unit: list[str]) -> tuple[str, str]:
     """Suffix and operand of an access of so many words."""
     return ("", unit[0]) if len(unit) == 1 else (f".v{len(unit)}", f"{{{', '.join(unit)}}}")
-
-
-def index_along(text: Text, values: Places, op: ac.AffineOp | ac.IndexDivideOp | ac.IndexLoadOp) -> str:
-    """A register with an index that others give."""
-    match op:
-        case ac.AffineOp():
-            return affine_index(text, values, op)
-        case ac.IndexDivideOp():
-            return divided(text, values, op)
-        case ac.IndexLoadOp():
-            return index_loaded(text, values, op)
-
-
-def _index_at(text: Text, point: Places, index: SSAValue) -> None:
-    """Compute an index at a point, where it changes along the row."""
-    if index in point:
-        return
-    owner = index.owner
-    assert isinstance(owner, ac.AffineOp | ac.IndexDivideOp | ac.IndexLoadOp)
-    for operand in owner.operands:
-        _index_at(text, point, operand)
-    point[index] = IndexPlace(index_along(text, point, owner))

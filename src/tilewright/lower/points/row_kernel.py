@@ -15,11 +15,11 @@ from tilewright.ir.decisions import ElementwiseDecisions, to_attribute
 from tilewright.ir.rows import BUFFER_BYTES, RowDecision
 from tilewright.ir.sizes import size_array
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import buffers, grid_axes, parameter_name, reductions, stores
+from tilewright.ir.tile.facts import grid_axes, parameter_name, reductions, stores
 from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.reduce import ArgReduceOp
 from tilewright.ir.tile.types import tensor_type
-from tilewright.lower.build import INDEX, global_array, new_kernel, new_role, shared_buffer, wait_for_launch_before
+from tilewright.lower.build import INDEX, new_kernel, new_role, shared_buffer, wait_for_launch_before
 from tilewright.lower.expression import (
     element_load,
     loads_in,
@@ -29,7 +29,7 @@ from tilewright.lower.expression import (
     unrounded,
 )
 from tilewright.lower.points.narrow_rows import emit_simplified
-from tilewright.lower.program import shape_of, sources_of
+from tilewright.lower.program import arrays_of, sources_of
 
 
 def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> ModuleOp:
@@ -60,7 +60,7 @@ def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> Modu
         decisions.launch_registers,
         program.run_time,
     )
-    arrays = {each.name: global_array(build, each, shape_of(program, each.name)) for each in buffers(program)}
+    arrays = arrays_of(build, program)
     through = [shared_buffer(build, "partials", 0, scratch)] if scratch else []
     through += [shared_buffer(build, "kept", begins, waiting)] if waiting else []
     if decisions.programmatic:

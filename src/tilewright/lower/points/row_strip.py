@@ -16,6 +16,23 @@ from tilewright.ir.rows import RowDecision
 from tilewright.lower.ptx.emit import Text
 
 
+@dataclass(frozen=True, slots=True)
+class RowLength:
+    """Points of a row. operand: the number, or a register that has it; between least and most, both of which it may be,
+    and a multiple of `multiple_of`."""
+
+    operand: int | str
+    least: int
+    most: int
+    multiple_of: int
+
+    def moved(self, text: Text, by: int) -> int | str:
+        """The number and some more, or fewer, as an instruction takes it."""
+        if isinstance(self.operand, int):
+            return self.operand + by
+        return text.into("b32", "add.u32", self.operand, by) if by else self.operand
+
+
 @dataclass(slots=True)
 class Strip:
     """thread: a register with the thread's number in its unit; shift: one with how many points of its first run lie
@@ -24,7 +41,7 @@ class Strip:
 
     text: Text
     row: RowDecision
-    length: int
+    length: RowLength
     thread: str
     has_row: str
     shift: str = ""
@@ -50,15 +67,15 @@ class Strip:
             return ""
         text, before = self.text, self.row.most_before
         last = text.into("b32", "add.u32", self.starts[piece], before) if before else self.starts[piece]
-        return text.into("pred", "setp.lt.u32", last, self.length + before)
+        return text.into("pred", "setp.lt.u32", last, self.length.moved(text, before))
 
     def _is_full(self, piece: int) -> bool:
         """Whether all points of a piece lie in the row, whichever thread has them."""
         row = self.row
         if row.streamed:
-            return not self.shift and self.length % row.strip == 0
+            return not self.shift and self.length.multiple_of % row.strip == 0
         # Runs that begin before the row are those of the first piece; the others come sooner by that much.
-        return (piece > 0 or not self.shift) and (piece + 1) * row.threads * row.run <= self.length
+        return (piece > 0 or not self.shift) and (piece + 1) * row.threads * row.run <= self.length.least
 
     def may_be_cut(self, piece: int) -> bool:
         """Whether a row's end may lie inside a run of a piece: of rows that begin anywhere in a vector, the first one,
@@ -72,7 +89,8 @@ class Strip:
         row = self.row
         if row.streamed:
             return True
-        last = [(self.length - 1 + before) // row.run // row.threads for before in (0, row.most_before)]
+        ends = (self.length.least, self.length.most + row.most_before)
+        last = [(end - 1) // row.run // row.threads for end in ends]
         return last[0] <= piece <= last[1]
 
     def counts(self, piece: int, element: int) -> str:
@@ -81,7 +99,7 @@ class Strip:
             return self.guards[piece]
         text = self.text
         number = text.into("b32", "add.u32", self.starts[piece], element) if element else self.starts[piece]
-        return text.into("pred", "setp.lt.u32", number, self.length)
+        return text.into("pred", "setp.lt.u32", number, self.length.operand)
 
     def inside(self, piece: int, element: int) -> str:
         """Whether an element of a piece lies in the unit's row."""
@@ -95,7 +113,7 @@ class Strip:
         """Whether a piece's run lies in the unit's row from end to end."""
         if not self.may_be_cut(piece):
             return self.any(piece)
-        text, most = self.text, self.length - self.row.most_before
+        text, most = self.text, self.length.moved(self.text, -self.row.most_before)
         return self.where_row(text.into("pred", "setp.lt.u32", self.starts[piece], most))
 
     def at_an_end(self, piece: int, emit: Callable[[], None]) -> None:

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.base.size import number_of, product
+from tilewright.base.size import Size, bounds, divisor, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.rows import BARRIER_BYTES, RowDecision
-from tilewright.ir.sizes import sizes_of
+from tilewright.ir.sizes import ranges_of, sizes_of
 from tilewright.lower.points.one_row import OneRow
 from tilewright.lower.points.row_arrays import RowArrays
 from tilewright.lower.points.row_folds import (
@@ -35,7 +35,7 @@ from tilewright.lower.points.row_folds import (
     chosen,
     folded,
 )
-from tilewright.lower.points.row_strip import Strip
+from tilewright.lower.points.row_strip import RowLength, Strip
 from tilewright.lower.points.row_walks import Fold, Walk, levels_of, walks_of, words_of
 from tilewright.lower.points.wide_loads import WORD_BYTES
 from tilewright.lower.ptx.copies.global_access import indices_of
@@ -50,7 +50,7 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     text = lowering.text
     sizes = sizes_of(op.extents)
     rows = lowering.passed.operand(text, POINTS, product(sizes[:-1]))
-    inner, length = [number_of(size) for size in sizes[1:-1]], number_of(sizes[-1])
+    inner, length = lowering.passed.extents(text, sizes[1:-1]), _length(lowering, op, sizes[-1])
     block = integers(ac.kernel_of(op).block)[0]
     end = text.label("rows_end")
     thread = lowering.thread
@@ -102,13 +102,18 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
         for argument, register in zip(op.body.block.args[:-1], indices_of(text, own, inner), strict=False):
             values[argument] = IndexPlace(register)
         strip = Strip(text, row, length, thread, has_row)
-        arrays = RowArrays(text, op, row, values, changing, strip)
+        arrays = RowArrays(text, op, row, values, changing, strip, lowering.passed)
         strip.shift = arrays.shifted()
         if row.kept:
             arrays.keep(addresses[-1], lowering.thread, each)
         taken.append(OneRow(text, row, arrays))
     _Unit(text, op, row, taken, addresses[0] if addresses else "", barriers, varying, levels).all_levels()
     text.place(end)
+
+
+def _length(lowering: Lowering, op: ac.ElementwiseOp, size: Size) -> RowLength:
+    (operand,), ranges = lowering.passed.extents(lowering.text, [size]), ranges_of(ac.kernel_of(op).ranges)
+    return RowLength(operand, *bounds(size, ranges), divisor(size, ranges))
 
 
 def _unit_number(text: Text, row: RowDecision, register: str) -> str:
@@ -195,9 +200,9 @@ class _Unit:
                 each.strip_at = at
         text.place(head)
         # A length stands by itself, where a small instance may have another.
-        end: str | int = strip.length
+        end = strip.length.operand
         if strip.shift:
-            end = text.into("b32", "add.u32", text.into("b32", "mov.u32", strip.length), strip.shift)
+            end = text.into("b32", "add.u32", text.into("b32", "mov.u32", end), strip.shift)
         text.emit("bra", past, guard=text.into("pred", "setp.ge.u32", first, end))
         self.begin_strip(first)
         emit()

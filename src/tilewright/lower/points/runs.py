@@ -15,6 +15,7 @@ Checked by: tests/lower/points/test_runs.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -98,14 +99,15 @@ def _array_ends(text: Text, places: Places, op: ac.ElementwiseOp) -> dict[SSAVal
             assert isinstance(source, GlobalPlace)
             shape = tuple(extent for extent in source.shape if isinstance(extent, int))
             assert len(shape) == len(source.shape), "an array of which only the launch knows the end"
-            length = text.into("b64", "mov.u64", array_bytes(shape, source.strides, source.element))
+            sides = zip(shape, source.strides, strict=True)
+            length = text.into("b64", "mov.u64", array_bytes(sides, source.element))
             ends[inner.source] = text.into("b64", "add.s64", source.register, length)
     return ends
 
 
-def array_bytes(shape: tuple[int, ...], strides: tuple[int, ...], element: str) -> int:
-    """Bytes from an array's first element to behind its last."""
-    last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+def array_bytes(sides: Iterable[tuple[int, int]], element: str) -> int:
+    """Bytes from an array's first element to behind its last. sides: extents and strides, in elements."""
+    last = sum((extent - 1) * stride for extent, stride in sides)
     return (1 + last) * ELEMENT_BYTES[element]
 
 

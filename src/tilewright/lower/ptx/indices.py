@@ -84,7 +84,8 @@ def _followed(lowering: Lowering, op: ac.AffineOp | ac.IndexDivideOp) -> Place:
 def _loaded(lowering: Lowering, op: ac.IndexLoadOp) -> str:
     source = lowering.place(op.source)
     assert isinstance(source, GlobalPlace)
-    return load_index(lowering.text, source, [lowering.index(each) for each in op.indices])
+    strides = lowering.passed.strides(lowering.text, source.apart)
+    return load_index(lowering.text, source, [lowering.index(each) for each in op.indices], strides)
 
 
 def _affine(lowering: Lowering, op: ac.AffineOp) -> str:

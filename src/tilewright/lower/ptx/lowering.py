@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -13,7 +13,16 @@ from tilewright.ir.ac import operations as ac
 from tilewright.lower.distribution.group_walk import GroupWalk
 from tilewright.lower.distribution.stream_walk import TurnItems
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace
+from tilewright.lower.ptx.places import (
+    AccumulatorPlace,
+    GlobalPlace,
+    IndexPlace,
+    Place,
+    Places,
+    ScalesBase,
+    ScalesPlace,
+    SlotPlace,
+)
 from tilewright.lower.ptx.run_time import NONE_PASSED, PassedSizes
 from tilewright.targets import Target
 
@@ -113,6 +122,12 @@ class Lowering:
         place = self.places[value]
         assert isinstance(place, IndexPlace)
         return place.register
+
+    def array(self, value: SSAValue) -> GlobalPlace:
+        """An array, or a part of one, with the strides that the launch passes in registers."""
+        place = self.places[value]
+        assert isinstance(place, GlobalPlace)
+        return replace(place, apart=tuple(self.passed.strides(self.text, place.apart)))
 
     def fresh_accumulator(self, m: int, n: int) -> AccumulatorPlace:
         """Registers for an accumulator that a wgmma overwrites: spare ones of the same shape, if there are any."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.ir import SSAValue
 
+from tilewright.base.error import TilewrightError
 from tilewright.base.size import Size, number_of
 
 
@@ -71,19 +72,31 @@ class ParameterPlace:
 @dataclass(frozen=True, slots=True)
 class GlobalPlace:
     """An array reached by plain accesses. shape: its extents, a register for one that a launch passes. apart: its
-    strides, of which only a part at an index may have one that a launch passes. load: its opcode up to the type:
-    through the read-only cache, but for kernels that begin while the one before still writes."""
+    strides, a size for one that a launch passes, or a register where that has been read. load: its opcode up to the
+    type: through the read-only cache, but for kernels that begin while the one before still writes."""
 
     register: str
     element: str
     shape: tuple[int | str, ...]
-    apart: tuple[Size, ...]
+    apart: tuple[Size | str, ...]
     load: str = "ld.global.nc"
 
     @property
+    def steps(self) -> tuple[int | str, ...]:
+        """Strides as accesses of elements take them: numbers, or registers."""
+        return tuple(each if isinstance(each, str) else number_of(each) for each in self.apart)
+
+    @property
     def strides(self) -> tuple[int, ...]:
-        """Numbers, as accesses of elements take them."""
-        return tuple(map(number_of, self.apart))
+        """Strides of an array that has numbers."""
+        return tuple(each if isinstance(each, int) else _refused(each) for each in self.apart)
+
+
+def _refused(stride: Size | str) -> int:
+    raise TilewrightError(
+        f"a distance of {stride} elements, which only a launch knows, stands where a number is needed",
+        remedy="give the strides of the array",
+    )
 
 
 @dataclass(frozen=True, slots=True)

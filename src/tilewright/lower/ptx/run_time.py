@@ -164,6 +164,7 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                 # Of rows that units of threads share, the rows.
                 sizes = sizes_of(op.extents)
                 yield POINTS, product(sizes if op.rows is None else sizes[:-1])
+                yield from ((extent_name(size), size) for size in sizes[1:])
             case _:
                 pass
 
@@ -216,6 +217,14 @@ class PassedSizes:
     def register(self, text: Text, what: str, size: Size) -> str:
         """A register that holds a size."""
         return text.into("b32", "mov.u32", size) if isinstance(size, int) else self._read(text, what, size)
+
+    def extents(self, text: Text, sizes: Iterable[Size]) -> list[str | int]:
+        """Extents as instructions take them."""
+        return [self.operand(text, extent_name(size), size) for size in sizes]
+
+    def strides(self, text: Text, sizes: Iterable[Size | str]) -> list[str | int]:
+        """The same of distances of an array's parts, in elements; registers as they are."""
+        return [each if isinstance(each, str) else self.operand(text, stride_name(each), each) for each in sizes]
 
     def _read(self, text: Text, what: str, size: Expression) -> str:
         assert self.sizes[what] == size, f"{what} is passed as {self.sizes[what]}, not {size}"

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.base.size import number_of
+from tilewright.base.size import Size, bounds, divisor, number_of
 from tilewright.ir.decisions import RUN_BYTES, Decisions, ElementwiseDecisions
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
 from tilewright.ir.rows import RowDecision
@@ -103,7 +103,7 @@ def ways_of_rows(program: tile.ProgramOp, wanted: Wanted) -> tuple[Shared, ...]:
     axis = row_axis(program)
     rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
     narrow = int(has_narrow_results(program, axis))
-    several = not program.run_time and len(grid_axes(program)) == 2
+    several = len(grid_axes(program)) == 2 and all(each == axis for each in program.run_time)
     return tuple(
         Shared(
             axis, rows, program.extents[axis] + (each.run - 1 if each.shifted else 0), each.run, each.vectors,
@@ -187,14 +187,17 @@ def _shifted(
 ) -> list[_Runs]:
     """Runs of the most arrays whose rows begin at the same place of one, if that is not always its first; none of rows
     that are short, which few whole runs have."""
-    if program.run_time or program.extents[axis] < run * _SHIFTED_RUNS or run == 1:
+    ranges = program.run_time
+    if bounds(program.sizes[axis], ranges)[0] < run * _SHIFTED_RUNS or run == 1:
         return []
-    begins: dict[frozenset[tuple[str, int]], list[str]] = {}
+    begins: dict[frozenset[tuple[str, Size]], list[str]] = {}
     for op in (*_plain_loads(program), *stores(program)):
         tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
         if widths.get(name) and run * widths[name] % _WORD_BYTES == 0:
-            strides = zip(tensor.axis_names, tensor.stride_elements, strict=True)
-            steps = frozenset((each, stride % run) for each, stride in strides if each != axis and stride % run)
+            strides = zip(tensor.axis_names, tensor.stride_sizes, strict=True)
+            moving = [side for side in strides if side[0] != axis and divisor(side[1], ranges) % run]
+            # Of what only the launch knows, that it is the same.
+            steps = frozenset((each, stride % run if isinstance(stride, int) else stride) for each, stride in moving)
             begins.setdefault(steps, []).append(name)
     if not begins:
         return []
@@ -226,9 +229,9 @@ def _whole(program: tile.ProgramOp, name: str, axis: str, run: int) -> bool:
             continue
         tensor = tensor_type(op.tensor)
         vector = min(run, RUN_BYTES // tensor.element_kind.bytes)
-        others = zip(tensor.axis_names, tensor.stride_elements, strict=True)
-        if program.extents[axis] % run or run * tensor.element_kind.bytes % _WORD_BYTES:
+        others, ranges = zip(tensor.axis_names, tensor.stride_sizes, strict=True), program.run_time
+        if divisor(program.sizes[axis], ranges) % run or run * tensor.element_kind.bytes % _WORD_BYTES:
             return False
-        if any(stride % vector for each, stride in others if each != axis):
+        if any(divisor(stride, ranges) % vector for each, stride in others if each != axis):
             return False
     return True

@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element, parse_element
@@ -157,10 +157,9 @@ def _require_pairs(walk: RoleWalk, op: ac.FragmentLoadOp, source: ArrayView | No
     if source is None or not isinstance(column, Index):
         return
     last = source.dimensions[-1] if source.dimensions else 0
-    (columns,) = fixed(ArrayAttr([source.op.shape.data[last]]), op, walk.findings)
+    strides, ranges = list(sizes_of(source.op.strides)), ranges_at(op)
+    columns = divisor(sizes_of(source.op.shape)[last], ranges)
     numbers = [column.constant, *(factor for _, factor in column.terms), columns]
-    strides = list(sizes_of(source.op.strides))
-    ranges = ranges_at(op)
     if (
         axes != "mn"
         or op.blocks is not None
@@ -225,7 +224,7 @@ def _require_vectors(walk: RoleWalk, op: ac.GlobalStoreOp, seen: ArrayView, colu
     element, strides = parse_element(seen.op.result.type.element.data), list(sizes_of(seen.op.strides))
     ranges = ranges_at(op)
     last = seen.dimensions[-1] if seen.dimensions else 0
-    sizes = fixed(ArrayAttr([seen.op.shape.data[last]]), op, walk.findings)
+    sizes = (divisor(sizes_of(seen.op.shape)[last], ranges),)
     dense = strides.pop(last) == 1
     if column is not None:
         sizes = (*sizes, column.constant, *(factor for _, factor in column.terms))
@@ -334,7 +333,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     run = op.run.data if op.run is not None else 1
     if not isinstance(product(extents), int) and prod(most_each(op.extents, op)) > _POINTS_MOST:
         walk.findings.doubt(f"up to {prod(most_each(op.extents, op))} points, which are counted in 32 bits", op)
-    if run < 1 or not is_multiple(extents[-1], run):
+    if run < 1 or not is_multiple(extents[-1], run, ranges_at(op)):
         walk.findings.doubt(f"runs of {run} points do not divide an extent of {extents[-1]}", op)
     if op.transpose is not None:
         require_transposed(walk, op)

@@ -22,14 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import SSAValue
 
 from tilewright.base.element import parse_element
 from tilewright.base.size import Size, ceil_div, product
 from tilewright.contract.typestate.claims import FoldClaim
 from tilewright.contract.typestate.program import Buffer, Kernel, integers
-from tilewright.contract.typestate.run_time_sizes import fixed
+from tilewright.contract.typestate.run_time_sizes import is_multiple, most_each, ranges_at
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import rows_of
@@ -59,7 +58,7 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         return
     threads, extents = walk.kernel.block_threads, sizes_of(op.extents)
     rows, ctas = product(extents[:-1]), sizes_of(walk.kernel.op.grid)[0]
-    (length,) = fixed(ArrayAttr([op.extents.data[-1]]), op, walk.findings)
+    length, most = extents[-1], most_each(op.extents, op)[-1]
     units, taken = threads // row.threads, ceil_div(rows, row.together)
     if walk.role.unit != "warp32" or walk.role.threads != threads or threads % row.cta_threads:
         walk.findings.doubt(f"rows are dealt to units of {row.threads} threads, of which the CTA has no number", op)
@@ -75,10 +74,10 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         walk.findings.doubt("words of partial results would be written again before all have read them", op)
     if row.together > 1 and (row.shifted or row.across or len(extents) != 2 or not isinstance(rows, int)):
         walk.findings.doubt("units take several rows at once that are not one another's neighbours", op)
-    if not row.streamed and row.strip < length + row.most_before:
+    if not row.streamed and row.strip < most + row.most_before:
         walk.findings.doubt(f"rows of {length} points are held by units that hold {row.strip}", op)
     _require_words(walk, op, row)
-    _require_room(walk, op, row, length)
+    _require_room(walk, op, row, most)
     _require_vectors(walk, op, row, length)
 
 
@@ -194,11 +193,11 @@ def _require_room(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, length
         walk.findings.doubt(f"buffer {buffer.name} is used for something else besides", op)
 
 
-def _require_vectors(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, length: int) -> None:
+def _require_vectors(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, length: Size) -> None:
     """Of arrays that are reached a run at a time, each run must lie together and begin at a multiple of its vectors:
     all rows' do, or those of all arrays begin at the same place of a run, from which runs are counted."""
-    along = op.body.block.args[-1]
-    begins: dict[str, set[tuple[SSAValue, int]]] = {}
+    along, ranges = op.body.block.args[-1], ranges_at(op)
+    begins: dict[str, set[tuple[SSAValue, Size]]] = {}
     for inner in op.body.block.ops:
         if not isinstance(inner, ac.ElementLoadOp | ac.ElementStoreOp):
             continue
@@ -206,13 +205,13 @@ def _require_vectors(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, len
         declared = walk.global_of(inner, array)
         if declared is None or declared.buffer.data not in row.vectors or not _goes_along(inner.indices, along):
             continue
-        strides = fixed(declared.strides, inner, walk.findings)
+        strides = sizes_of(declared.strides)
         element = parse_element(declared.result.type.element.data)
         vector = min(row.run, _VECTOR_BYTES // element.bytes) if element is not None else 0
         places = list(zip(inner.indices, strides, strict=False))
         if isinstance(inner, ac.ElementLoadOp) and inner.fill.data:
             walk.findings.doubt(f"a run of {declared.buffer.data} may lie outside it, and is loaded whole", inner)
-        whole = bool(row.shifted) or length % row.run == 0
+        whole = bool(row.shifted) or is_multiple(length, row.run, ranges)
         if not vector or row.run * (element.bytes if element is not None else 0) % _WORD_BYTES or not whole:
             walk.findings.doubt(f"runs of {row.run} elements of {declared.buffer.data} are no whole vectors", inner)
         elif [stride for index, stride in places if index is along] != [1] or any(
@@ -220,10 +219,12 @@ def _require_vectors(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, len
         ):
             walk.findings.doubt(f"a run does not lie together in {declared.buffer.data}", inner)
         elif row.shifted:
-            steps = {(index, stride % row.run) for index, stride in places if index is not along and stride % row.run}
+            # Strides that are one size are equal, whatever the launch makes of it.
+            moving = [side for side in places if side[0] is not along and not is_multiple(side[1], row.run, ranges)]
+            steps = {(index, stride % row.run if isinstance(stride, int) else stride) for index, stride in moving}
             if begins.setdefault(declared.buffer.data, steps) != steps:
                 walk.findings.doubt(f"a run in {declared.buffer.data} may begin inside a vector", inner)
-        elif any(stride % vector for index, stride in places if index is not along):
+        elif not all(is_multiple(stride, vector, ranges) for index, stride in places if index is not along):
             walk.findings.doubt(f"a run in {declared.buffer.data} may begin inside a vector", inner)
     for name, steps in begins.items():
         if steps != begins.get(row.shifted):

@@ -8,17 +8,22 @@ Checked by: tests/lower/test_ptx_text.py.
 from __future__ import annotations
 
 from tilewright.ir.ac import operations as ac
-from tilewright.lower.fragment.epilogue import load_vector, lower_global_store, lower_row_store, lower_stage_write
+from tilewright.lower.fragment.epilogue import (
+    StoredPlace,
+    load_vector,
+    lower_global_store,
+    lower_row_store,
+    lower_stage_write,
+)
 from tilewright.lower.fragment.group_rows import lower_store_through
 from tilewright.lower.fragment.shared_columns import load_shared_columns
 from tilewright.lower.ptx.lowering import Lowering, integers
-from tilewright.lower.ptx.places import FragmentPlace, GlobalPlace, LoadedFragmentPlace, NoPlace, Place
+from tilewright.lower.ptx.places import FragmentPlace, LoadedFragmentPlace, NoPlace, Place
 
 
 def lower_fragment_load(lowering: Lowering, op: ac.FragmentLoadOp) -> Place:
-    source = lowering.place(op.source)
-    assert isinstance(source, GlobalPlace) and isinstance(op.result.type, ac.FragmentType)
-    kind = op.result.type
+    source, kind = lowering.array(op.source), op.result.type
+    assert isinstance(kind, ac.FragmentType)
     blocks = integers(op.blocks) if op.blocks is not None else ()
     row, column = lowering.index(op.row), lowering.index(op.column)
     pairs = op.pairs is not None and bool(op.pairs.data)
@@ -52,15 +57,14 @@ def lower_bulk_wait(lowering: Lowering, op: ac.BulkWaitOp) -> None:
 
 
 def lower_store(lowering: Lowering, op: ac.GlobalStoreOp) -> None:
-    fragment, destination = lowering.place(op.fragment), lowering.place(op.destination)
+    fragment, destination = lowering.place(op.fragment), lowering.array(op.destination)
+    thread, warp_rows = lowering.warpgroup_thread, lowering.warp_rows
     if isinstance(fragment, FragmentPlace) and fragment.axes == "m":
-        assert isinstance(destination, GlobalPlace)
-        lower_row_store(
-            lowering.text, fragment, destination, lowering.warpgroup_thread, lowering.index(op.row), lowering.warp_rows
-        )
+        lower_row_store(lowering.text, fragment, destination, thread, lowering.index(op.row), warp_rows)
         return
+    assert isinstance(fragment, StoredPlace)
     origin = (lowering.index(op.row), lowering.index(op.column))
     if op.through:
-        lower_store_through(lowering, op, origin)
+        lower_store_through(lowering, op, fragment, destination, origin)
     else:
-        lower_global_store(lowering.text, lowering.places, op, lowering.warpgroup_thread, origin, lowering.warp_rows)
+        lower_global_store(lowering.text, fragment, destination, thread, origin, warp_rows)

@@ -27,6 +27,21 @@ def displaced_address(text: Text, base: str, index: str, stride_bytes: int) -> s
     return text.into("b64", "mad.lo.s64", text.into("b64", "cvt.s64.s32", index), stride_bytes, base)
 
 
+def element_address(text: Text, base: str, index: str, stride: int | str, element_bytes: int) -> str:
+    """base + index * stride elements as a 64-bit address; index: as above; stride: a number, or a register that holds
+    one of 31 bits."""
+    if isinstance(stride, int):
+        return displaced_address(text, base, index, stride * element_bytes)
+    return text.into("b64", "mad.lo.s64", text.into("b64", "mul.wide.s32", index, stride), element_bytes, base)
+
+
+def row_address(text: Text, base: str, rows: int, pitch: int | str, element_bytes: int, offset_bytes: int) -> str:
+    """The operand for the address so many rows and bytes behind `base`. pitch: elements from row to row, as above."""
+    if isinstance(pitch, int):
+        return constant_address(text, base, rows * pitch * element_bytes + offset_bytes)
+    return constant_address(text, text.into("b64", "mad.wide.s32", pitch, rows * element_bytes, base), offset_bytes)
+
+
 def constant_address(text: Text, base: str, offset_bytes: int) -> str:
     """The operand for the address base + offset_bytes; an offset in an operand has 32 bits, signed."""
     if offset_bytes < 2**31:
@@ -34,14 +49,14 @@ def constant_address(text: Text, base: str, offset_bytes: int) -> str:
     return f"[{text.into('b64', 'add.s64', base, offset_bytes)}]"
 
 
-def load_index(text: Text, source: GlobalPlace, indices: Sequence[str]) -> str:
+def load_index(text: Text, source: GlobalPlace, indices: Sequence[str], strides: Sequence[int | str]) -> str:
     """What an array of integers holds at these indices, in a register; -1 where they lie outside of it. As unsigned
-    numbers, negative indices are outside too."""
+    numbers, negative indices are outside too. strides: the array's, as `element_address` takes them."""
     address, inside = source.register, ""
-    for register, extent, stride in zip(indices, source.shape, source.strides, strict=True):
+    for register, extent, stride in zip(indices, source.shape, strides, strict=True):
         fits = text.into("pred", "setp.lt.u32", register, extent)
         inside = text.into("pred", "and.pred", inside, fits) if inside else fits
-        address = displaced_address(text, address, register, stride * ELEMENT_BYTES[source.element])
+        address = element_address(text, address, register, stride, ELEMENT_BYTES[source.element])
     number = text.into("b32", "mov.b32", _NO_PLACE)
     text.emit(f"{source.load}.b32", number, f"[{address}]", guard=inside)
     return number
@@ -85,8 +100,8 @@ def store_element(text: Text, element: str, address: str, value: str, guard: str
     text.emit("st.global.b16", address, narrow, guard=guard)
 
 
-def indices_of(text: Text, linear: str, inner: Sequence[int]) -> list[str]:
-    """The indices of a linear number, outermost first. inner: all extents but the outermost."""
+def indices_of(text: Text, linear: str, inner: Sequence[int | str]) -> list[str]:
+    """The indices of a linear number, outermost first. inner: all extents but the outermost, numbers or registers."""
     indices: list[str] = []
     rest = linear
     for extent in reversed(inner):
