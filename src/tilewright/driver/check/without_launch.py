@@ -15,6 +15,7 @@ from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions
 from tilewright.driver.explore.judge_shapes import judge_shapes
 from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
 from tilewright.driver.explore.search.exploration import Effort
+from tilewright.driver.explore.segments.judge_segments import judge_segments
 from tilewright.driver.launch.given_launch import PartialLaunch
 from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
 from tilewright.frontends.ptx.ast import Kernel, Module
@@ -33,8 +34,19 @@ def judge_without_launch(
     """The judgement of all launches that the text and what is given of one allow. doubts: of the text; peeks: waits
     that never block; only_proof: whoever asks wants nothing but a proof."""
 
+    def by_stretches(shape: Shape) -> UnlaunchedJudgement | None:
+        """The proof of a kernel by what it does between two passes of a barrier."""
+
+        def explored(made: Module, its_kernel: Kernel) -> UnlaunchedJudgement:
+            return judge_unlaunched(
+                made, its_kernel, options.interpretations, shape=shape, peeks=peeks, given=given,
+                ends=lambda _finding: True, only_proof=True,
+            )  # fmt: skip
+
+        return judge_segments(module, kernel, shape, given, explored)
+
     def judge(shape: Shape, ends: Callable[[Diagnostic], bool], effort: Effort) -> UnlaunchedJudgement:
-        return judge_unlaunched(
+        return by_stretches(shape) or judge_unlaunched(
             module,
             kernel,
             options.interpretations,

@@ -134,14 +134,14 @@ def judge_unlaunched(
     refutes at once; watchers: makes one who gets every event of a launch that is judged, instead of the timeline;
     only_proof: nothing but a proof is asked for. Raises TilewrightError for a text that the machine can't run at
     all."""
-    sliced = _sliced(inlined(module, kernel))
+    sliced = sliced_of(inlined(module, kernel))
     counted = with_counted_ends(sliced.text.kernel, sliced.text.flow)
     if counted is not sliced.text.kernel:
-        sliced = _sliced(counted)
+        sliced = sliced_of(counted)
     steers = steering(sliced)
     guarded = with_guards(sliced.text.kernel, sliced, steers)
     if guarded is not sliced.text.kernel:
-        sliced = _sliced(guarded)
+        sliced = sliced_of(guarded)
         steers = steering(sliced)
     run_module = replace(module, kernels=tuple(guarded if each is kernel else each for each in module.kernels))
     shape = shape or launch_shapes(module, kernel).likely[0]
@@ -296,7 +296,7 @@ def _given_again(runner: _Runner, verdict: Refuted, launches: Sequence[_Failing]
     return None, against
 
 
-def _sliced(kernel: Kernel) -> Slice:
+def sliced_of(kernel: Kernel) -> Slice:
     text = text_of(kernel)
     return protocol_slice(text.kernel, text=text, stores=cheap_stores(text))
 

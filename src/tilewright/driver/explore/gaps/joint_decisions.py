@@ -59,8 +59,6 @@ from tilewright.machine.symbolic.tracker import Condition
 _BEFORE = 200
 WORDS_MOST = 64
 """Ways of all decisions together, beyond which the verdict stays open."""
-_LATER_MOST = 4
-"""Expressions of one decision in later iterations that are asked about in each word."""
 _NEAR_MOST = 20
 _SAID_MOST = 5
 """Decisions that a reason names."""
@@ -290,7 +288,7 @@ def _later(exploration: Exploration, words: Sequence[_Word], name: Callable[[Inp
                     (*key, number),
                     name,
                 )
-                for number, (word, letter) in list(letters.items())[:_LATER_MOST]
+                for number, (word, letter) in letters.items()
             ]
             found.append(replace(asked[0], key=("joint", *(each.key for each in asked)), ask=_any_of(asked)))
     return found

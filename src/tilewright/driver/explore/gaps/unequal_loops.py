@@ -43,8 +43,8 @@ _STRIDES = frozenset({2, 4, 8, 16})
 """Of loops that are unrolled: by how much their counter moves in an iteration."""
 _POINTS = 4
 """Different numbers of iterations that must show a relation other than a difference."""
-_COUNTS_MOST = 14
-"""Numbers of which three at a time are compared."""
+_COUNTS_MOST = 24
+"""Numbers of which three at a time are compared; of more, it stays open whether they have a relation."""
 
 
 def unequal_loops(
@@ -61,7 +61,10 @@ def unequal_loops(
     found: list[Missing] = []
     related: set[_Count] = set()
     for size in (2, 3):
-        left = counts if size == 2 else [each for each in counts if each not in related][:_COUNTS_MOST]
+        left = counts if size == 2 else [each for each in counts if each not in related]
+        if size == 3 and len(left) > _COUNTS_MOST:
+            said = f"{len(left)} loops are not related two by two, and no three of more than {_COUNTS_MOST} compared"
+            return [*found, Missing(-1, said, ("unequal", "many"), Undecided)]
         for some in combinations(left, size):
             rows = _rows(bounds, some)
             factors = _factors([tuple(map(_iterations, row)) for _, row in rows], some, rows)
