@@ -44,7 +44,6 @@ from tilewright.contract.typestate.token import (
     Values,
     after_wait,
     appended,
-    describe,
 )
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
@@ -183,8 +182,7 @@ def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | 
         # Elementwise work may be done here, so this is where the accumulator's registers are read.
         walk.state.fenced = False
         return token
-    if token is not None:
-        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+    walk.wrong(op, token)
     return None
 
 
@@ -259,13 +257,7 @@ def require_rows(walk: RoleWalk, op: Operation, through: Sequence[SSAValue]) -> 
         return
     if buffer.ring:
         walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot stage rows")
-    if buffer.instances < walk.role.count:
-        walk.report(
-            "AL003",
-            op,
-            f"{walk.role.count} units share {buffer.instances} instances of buffer {buffer.name}",
-            against=buffer.op,
-        )
+    walk.require_instances(op, buffer)
     if buffer.slots < 1 or buffer.slot_bytes < ROWS_BYTES:
         walk.report(
             "AL004",
@@ -429,13 +421,7 @@ def _staging_buffer(walk: RoleWalk, op: ac.StageWriteOp | ac.CopyStoreOp) -> Buf
         return None
     if buffer.ring:
         walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot stage an output")
-    if buffer.instances < walk.role.count:
-        walk.report(
-            "AL003",
-            op,
-            f"{walk.role.count} units share {buffer.instances} instances of buffer {buffer.name}",
-            against=buffer.op,
-        )
+    walk.require_instances(op, buffer)
     if not 0 <= op.slot.data < buffer.slots:
         walk.report("AL004", op, f"slot {op.slot.data} of {buffer.slots} in buffer {buffer.name}", against=buffer.op)
     if walk.recording:
@@ -508,10 +494,8 @@ def _require_free(walk: RoleWalk, op: ac.StageWriteOp, slot: tuple[str, int]) ->
 
 
 def _fence(walk: RoleWalk, op: ac.FenceProxyOp) -> None:
-    token = walk.take(op, op.staged)
-    if not isinstance(token, Staged):
-        if token is not None:
-            walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+    token = walk.take_as(op, op.staged, Staged)
+    if token is None:
         walk.give(op, op.result, None)
         return
     state = "fenced" if token.state == "written" else token.state
@@ -546,14 +530,10 @@ def _synchronize(walk: RoleWalk, op: ac.NamedBarrierSyncOp) -> None:
             walk.report("LV008", op, "makes bytes ready that it was not given")
             walk.give(op, op.result, None)
         return
-    token = walk.take(op, op.staged)
-    ready = None
-    if isinstance(token, Staged):
-        if token.state == "written":
-            _unfenced(walk, op, token)
-        ready = replace(token, state="ready")
-    elif token is not None:
-        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+    token = walk.take_as(op, op.staged, Staged)
+    ready = None if token is None else replace(token, state="ready")
+    if token is not None and token.state == "written":
+        _unfenced(walk, op, token)
     if op.result is None:
         walk.report("LV001", op, "the staged bytes are not handed on")
     else:
@@ -588,9 +568,8 @@ def _stored_bytes(walk: RoleWalk, op: ac.CopyStoreOp, token: Staged) -> int:
 def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
     buffer, tensor_map, token = _staging_buffer(walk, op), walk.map_of(op, op.descriptor), walk.take(op, op.staged)
     coordinates = walk.indices(op, list(op.coordinates))
-    if not isinstance(token, Staged) or buffer is None or tensor_map is None:
-        if token is not None and not isinstance(token, Staged):
-            walk.report("LV008", op, f"{op.name} cannot store {describe(token)}")
+    token = walk.expect(op, token, Staged, "store")
+    if token is None or buffer is None or tensor_map is None:
         return
     slot = (token.buffer, token.slot)
     walk.state.staged -= {slot}
