@@ -39,7 +39,8 @@ from tilewright.contract.typestate.finding import Findings, Places, ordinal_plac
 from tilewright.contract.typestate.launch_order import check_launch_order, launch_order_step
 from tilewright.contract.typestate.pairs import check_pairs, led_side
 from tilewright.contract.typestate.places.array_parts import array_step
-from tilewright.contract.typestate.program import Kernel, Ring, read_kernel
+from tilewright.contract.typestate.program import Kernel, Ring
+from tilewright.contract.typestate.read_program import read_kernel
 from tilewright.contract.typestate.resources import check_resources
 from tilewright.contract.typestate.run_time_sizes import are_understood
 from tilewright.contract.typestate.steps.async_copy import async_copy_step
