@@ -43,6 +43,7 @@ from tilewright.contract.typestate.program import Kernel, Ring
 from tilewright.contract.typestate.read_program import read_kernel
 from tilewright.contract.typestate.resources import check_resources
 from tilewright.contract.typestate.run_time_sizes import are_understood
+from tilewright.contract.typestate.runs.boundary_counts import run_boundary_counts
 from tilewright.contract.typestate.steps.async_copy import async_copy_step
 from tilewright.contract.typestate.steps.box_prefetch import box_prefetch_step
 from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
@@ -68,7 +69,6 @@ from tilewright.contract.typestate.tensor_setup import check_tensor_memory, has_
 from tilewright.contract.typestate.tile_ranges import check_ranges, of_tiles, range_claim, range_step
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.contract.typestate.well_formed import is_well_formed
-from tilewright.contract.words.token_machine import run_boundary_counts
 from tilewright.ir.ac import operations as ac
 from tilewright.targets import Target
 
