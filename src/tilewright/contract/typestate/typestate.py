@@ -46,7 +46,7 @@ from tilewright.contract.typestate.run_time_sizes import are_understood
 from tilewright.contract.typestate.runs.boundary_counts import run_boundary_counts
 from tilewright.contract.typestate.steps.async_copy import async_copy_step
 from tilewright.contract.typestate.steps.box_prefetch import box_prefetch_step
-from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
+from tilewright.contract.typestate.steps.epilogue import epilogue_step
 from tilewright.contract.typestate.steps.fragment import fragment_step
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.typestate.steps.handed import check_handed, handed_step, tiles_handed, work_ring
@@ -58,6 +58,7 @@ from tilewright.contract.typestate.steps.remade import remade_step
 from tilewright.contract.typestate.steps.ring import ring_step
 from tilewright.contract.typestate.steps.rows import fold_claims
 from tilewright.contract.typestate.steps.split import meeting_claims, split_step
+from tilewright.contract.typestate.steps.staging import finish_role
 from tilewright.contract.typestate.steps.stream import check_streams, stream_claim, stream_step
 from tilewright.contract.typestate.steps.team import check_teams, team_step
 from tilewright.contract.typestate.steps.tensor_core import tensor_core_step

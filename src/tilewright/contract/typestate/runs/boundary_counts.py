@@ -14,9 +14,7 @@ from dataclasses import replace
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel, reaches_peers
 from tilewright.contract.typestate.runs.token_machine import Machine
-from tilewright.contract.typestate.runs.token_program import (
-    TokenProgram,
-)
+from tilewright.contract.typestate.runs.token_program import TokenProgram
 from tilewright.contract.typestate.runs.token_state import NotRunnable, Violation
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp

@@ -29,13 +29,7 @@ from xdsl.ir import Operation
 
 from tilewright.base.element import parse_element
 from tilewright.contract.typestate.places.footprint import merged, overlap
-from tilewright.contract.typestate.program import (
-    SWIZZLE_PERIOD_BYTES,
-    SWIZZLE_SPAN_BYTES,
-    Buffer,
-    integers,
-    type_of,
-)
+from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers, type_of
 from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.token import Filling, Index, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk

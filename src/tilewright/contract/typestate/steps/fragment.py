@@ -36,15 +36,7 @@ from tilewright.contract.typestate.steps.register_operand import (
 )
 from tilewright.contract.typestate.steps.tensor_core import fence, read_slot
 from tilewright.contract.typestate.steps.unit_barriers import meet
-from tilewright.contract.typestate.token import (
-    Accumulating,
-    Fragment,
-    Index,
-    Settled,
-    Slot,
-    Values,
-    describe,
-)
+from tilewright.contract.typestate.token import Accumulating, Fragment, Index, Settled, Slot, Values, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import (
