@@ -20,16 +20,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation
 
 from tilewright.contract.typestate.program import Kernel, Ring, Role
-from tilewright.contract.typestate.runs.token_program import (
-    Announce,
-    Copy,
-    CopyByThreads,
-    HandOver,
-    Look,
-    Multiply,
-    Release,
-    TokenProgram,
-)
+from tilewright.contract.typestate.runs import token_program as steps
 from tilewright.contract.typestate.runs.token_state import (
     OWN,
     Barrier,
@@ -52,7 +43,7 @@ class Machine:
     symbols: Mapping[str, int]
     eager: bool
     trace: list[str] | None
-    program: TokenProgram
+    program: steps.TokenProgram
     states: list[dict[str, RingState]] = field(default_factory=list[dict[str, RingState]])
     copies: list[InFlight] = field(default_factory=list[InFlight])
     signalled: dict[tuple[str, str, str], int] = field(default_factory=dict[tuple[str, str, str], int])
@@ -70,7 +61,7 @@ class Machine:
         """Whom a step of a unit concerns: each CTA, the first one, or its own."""
         return range(len(self.states)) if everywhere else (0,) if leader else (unit.cta,)
 
-    def announce(self, unit: Unit, slot: Slot, step: Announce) -> Slot:
+    def announce(self, unit: Unit, slot: Slot, step: steps.Announce) -> Slot:
         state, stage = self._at(0 if step.leader else unit.cta, slot)
         barrier = state.full[stage]
         if self.trace is not None:
@@ -81,7 +72,7 @@ class Machine:
         state.fills[unit.name] = state.fills.get(unit.name, 0) + 1
         return slot
 
-    def issue(self, unit: Unit, slot: Slot, step: Copy) -> Slot:
+    def issue(self, unit: Unit, slot: Slot, step: steps.Copy) -> Slot:
         if step.bytes is None:
             raise NotRunnable
         for cta in self._ctas(unit, everywhere=step.everywhere):
@@ -96,7 +87,7 @@ class Machine:
                 self.land()
         return slot
 
-    def copy_by_threads(self, unit: Unit, slot: Slot, step: CopyByThreads) -> Slot:
+    def copy_by_threads(self, unit: Unit, slot: Slot, step: steps.CopyByThreads) -> Slot:
         """Threads' copies into a slot of their own CTA, which land in any order, and the arrivals deferred until all
         before them have."""
         state, stage = self._at(unit.cta, slot)
@@ -110,7 +101,7 @@ class Machine:
             self.land()
         return slot
 
-    def fill(self, unit: Unit, slot: Slot, step: Multiply) -> Slot:
+    def fill(self, unit: Unit, slot: Slot, step: steps.Multiply) -> Slot:
         """Products write a slot, at any time until it is handed over."""
         for cta in self._ctas(unit, everywhere=step.everywhere):
             state, stage = self._at(cta, slot)
@@ -119,7 +110,7 @@ class Machine:
             state.content[stage] = -1
         return slot
 
-    def hand_over(self, unit: Unit, slot: Slot, step: HandOver) -> None:
+    def hand_over(self, unit: Unit, slot: Slot, step: steps.HandOver) -> None:
         """The tensor core arrives once it is done, which is when it pleases."""
         for cta in self._ctas(unit, everywhere=step.everywhere):
             state, stage = self._at(cta, slot)
@@ -158,7 +149,7 @@ class Machine:
                 self.log(who, f"{copy.bytes} bytes arrive in slot {copy.stage}" + self._in(copy.cta))
         barrier.settle()
 
-    def look(self, unit: Unit, slot: Slot, step: Look) -> Slot:
+    def look(self, unit: Unit, slot: Slot, step: steps.Look) -> Slot:
         """The unit's threads begin to read a slot."""
         if slot is OWN:
             raise NotRunnable
@@ -169,7 +160,7 @@ class Machine:
             state.readers[stage].discard(unit.name)
         return slot
 
-    def read(self, unit: Unit, slot: Slot, step: Multiply) -> Slot:
+    def read(self, unit: Unit, slot: Slot, step: steps.Multiply) -> Slot:
         if slot is OWN:
             return slot
         for cta in self._ctas(unit, everywhere=step.everywhere):
@@ -200,7 +191,7 @@ class Machine:
                 left.append(running)
         unit.running = left
 
-    def release(self, unit: Unit, slot: Slot, step: Release) -> None:
+    def release(self, unit: Unit, slot: Slot, step: steps.Release) -> None:
         if slot is OWN:
             raise NotRunnable
         if step.by_products:

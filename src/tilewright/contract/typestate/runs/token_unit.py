@@ -15,32 +15,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Block, Operation
 
 from tilewright.contract.typestate.program import Ring, Role
-from tilewright.contract.typestate.runs.token_program import (
-    Advance,
-    Announce,
-    BeginIssue,
-    Commit,
-    Copy,
-    CopyByThreads,
-    Drain,
-    EndIssue,
-    Fence,
-    HandOver,
-    Look,
-    Loop,
-    Multiply,
-    Own,
-    PassIssue,
-    PassTurn,
-    Reduce,
-    Release,
-    Retire,
-    Start,
-    Step,
-    TakeIssue,
-    Turns,
-    Wait,
-)
+from tilewright.contract.typestate.runs import token_program as steps
 from tilewright.contract.typestate.runs.token_state import OWN, Barrier, NotRunnable, Slot
 from tilewright.contract.typestate.steps.issue_order import IssueTurns
 from tilewright.ir.ac import operations as ac
@@ -78,7 +53,7 @@ class Unit:
 
     # ------------------------------------------------------------ steps that wait
 
-    def wait(self, step: Wait) -> Blocked:
+    def wait(self, step: steps.Wait) -> Blocked:
         machine, ring, position = self.machine, self._ring(step.ring), self._position(step.cursor)
         stage, state = position % ring.stages, machine.states[self.cta][ring.name]
         barrier = state.full[stage] if step.full else state.empty[stage]
@@ -95,7 +70,7 @@ class Unit:
         if step.full:
             state.reads[self.name] = state.reads.get(self.name, 0) + 1
 
-    def loop(self, step: Loop) -> Blocked:
+    def loop(self, step: steps.Loop) -> Blocked:
         trips, env = self._trips(step.symbol), self.env
         if step.yielded is None:
             raise NotRunnable
@@ -124,7 +99,7 @@ class Unit:
             raise NotRunnable
         return symbols[symbol] + (longer if symbol in program.ranged else 0)
 
-    def drain(self, step: Drain) -> Blocked:
+    def drain(self, step: steps.Drain) -> Blocked:
         ring, first = self._ring(step.ring), self._position(step.cursor)
         empty = self.machine.states[self.cta][ring.name].empty
         for position in range(first, first + ring.stages):
@@ -133,19 +108,19 @@ class Unit:
             while not empty[stage].passes(parity):
                 yield empty[stage], parity, step.op
 
-    def end_issue(self, step: EndIssue) -> Blocked:
+    def end_issue(self, step: steps.EndIssue) -> Blocked:
         """Unit 0 takes the arrival that is left at the end."""
         if self.number == 0:
             yield from self.take_issue(step)
 
-    def take_issue(self, step: TakeIssue | EndIssue) -> Blocked:
+    def take_issue(self, step: steps.TakeIssue | steps.EndIssue) -> Blocked:
         turns = self.machine.issue_turns(self)[self.number]
         self.machine.log(self.name, f"waits for turn {turns.taken} of issue")
         while not turns.passes(turns.taken):
             yield turns, turns.taken, step.op
         turns.taken += 1
 
-    def turns(self, step: Turns) -> Blocked:
+    def turns(self, step: steps.Turns) -> Blocked:
         """Every second tile, counted from the role's first such loop on: wait for the turn, run the body; in between,
         cursors pass over the other's slots."""
         machine = self.machine
@@ -173,7 +148,7 @@ class Unit:
         state = self.machine.states[self.cta][self._ring(turns).name]
         return state.empty[0] if number else state.full[0]
 
-    def reduce(self, step: Reduce) -> Blocked:
+    def reduce(self, step: steps.Reduce) -> Blocked:
         """A rendezvous: wait for the empty slot, announce what comes, write to every CTA, wait, tell every CTA that it
         is read."""
         machine, ring, position = self.machine, self._ring(step.ring), self._position(step.cursor)
@@ -192,13 +167,13 @@ class Unit:
 
     # ------------------------------------------------------------ steps that are done at once
 
-    def advance(self, step: Advance) -> None:
+    def advance(self, step: steps.Advance) -> None:
         self.env[step.result] = self._position(step.cursor) + 1
 
-    def copy(self, step: Copy) -> None:
+    def copy(self, step: steps.Copy) -> None:
         self.env[step.result] = self.machine.issue(self, self._slot(step.slot), step)
 
-    def multiply(self, step: Multiply) -> None:
+    def multiply(self, step: steps.Multiply) -> None:
         machine, env = self.machine, self.env
         env[step.reading] = machine.read(self, self._slot(step.slot), step)
         if step.a_slot >= 0:
@@ -208,50 +183,50 @@ class Unit:
         for given, kept in step.passed:
             env[kept] = self._slot(given)
 
-    def commit(self, step: Commit) -> None:
+    def commit(self, step: steps.Commit) -> None:
         self.committed += 1
 
-    def retire(self, step: Retire) -> None:
+    def retire(self, step: steps.Retire) -> None:
         self.machine.retire(self, step.pending)
         for reading, retired in step.pairs:
             self.env[retired] = self._slot(reading)
 
-    def release(self, step: Release) -> None:
+    def release(self, step: steps.Release) -> None:
         self.machine.release(self, self._slot(step.slot), step)
 
-    def hand_over(self, step: HandOver) -> None:
+    def hand_over(self, step: steps.HandOver) -> None:
         self.machine.hand_over(self, self._slot(step.slot), step)
 
-    def announce(self, step: Announce) -> None:
+    def announce(self, step: steps.Announce) -> None:
         self.env[step.result] = self.machine.announce(self, self._slot(step.slot), step)
 
-    def start(self, step: Start) -> None:
+    def start(self, step: steps.Start) -> None:
         self.env[step.result] = 0
 
-    def copy_by_threads(self, step: CopyByThreads) -> None:
+    def copy_by_threads(self, step: steps.CopyByThreads) -> None:
         slot = self.machine.copy_by_threads(self, self._slot(step.slot), step)
         if not step.arrives:
             self.env[step.result] = slot
 
-    def fence(self, step: Fence) -> None:
+    def fence(self, step: steps.Fence) -> None:
         self.env[step.result] = self._slot(step.slot)
 
-    def look(self, step: Look) -> None:
+    def look(self, step: steps.Look) -> None:
         self.env[step.result] = self.machine.look(self, self._slot(step.slot), step)
         if step.made >= 0:
             self.env[step.made] = OWN
 
-    def own(self, step: Own) -> None:
+    def own(self, step: steps.Own) -> None:
         self.env[step.result] = OWN
 
-    def begin_issue(self, step: BeginIssue) -> None:
+    def begin_issue(self, step: steps.BeginIssue) -> None:
         if self.number == self.role.count - 1:
             self.machine.give_issue(self, step.op)
 
-    def pass_issue(self, step: PassIssue) -> None:
+    def pass_issue(self, step: steps.PassIssue) -> None:
         self.machine.give_issue(self, step.op)
 
-    def pass_turn(self, step: PassTurn) -> None:
+    def pass_turn(self, step: steps.PassTurn) -> None:
         self.machine.log(self.name, "passes the turn on")
         barrier = self._turn(step.turns, 1 - self.number)
         self.machine.arrive(barrier, self, step.op, "the other's barrier of turns", "MB009")
@@ -276,30 +251,30 @@ class Unit:
         return slot
 
 
-_WAITING: Mapping[type[Step], Callable[[Unit, Any], Blocked]] = {
-    Wait: Unit.wait,
-    Drain: Unit.drain,
-    Reduce: Unit.reduce,
-    Loop: Unit.loop,
-    Turns: Unit.turns,
-    TakeIssue: Unit.take_issue,
-    EndIssue: Unit.end_issue,
+_WAITING: Mapping[type[steps.Step], Callable[[Unit, Any], Blocked]] = {
+    steps.Wait: Unit.wait,
+    steps.Drain: Unit.drain,
+    steps.Reduce: Unit.reduce,
+    steps.Loop: Unit.loop,
+    steps.Turns: Unit.turns,
+    steps.TakeIssue: Unit.take_issue,
+    steps.EndIssue: Unit.end_issue,
 }
-_AT_ONCE: Mapping[type[Step], Callable[[Unit, Any], None]] = {
-    Start: Unit.start,
-    Advance: Unit.advance,
-    Announce: Unit.announce,
-    Copy: Unit.copy,
-    CopyByThreads: Unit.copy_by_threads,
-    Fence: Unit.fence,
-    Look: Unit.look,
-    Own: Unit.own,
-    Multiply: Unit.multiply,
-    HandOver: Unit.hand_over,
-    Commit: Unit.commit,
-    Retire: Unit.retire,
-    Release: Unit.release,
-    PassTurn: Unit.pass_turn,
-    BeginIssue: Unit.begin_issue,
-    PassIssue: Unit.pass_issue,
+_AT_ONCE: Mapping[type[steps.Step], Callable[[Unit, Any], None]] = {
+    steps.Start: Unit.start,
+    steps.Advance: Unit.advance,
+    steps.Announce: Unit.announce,
+    steps.Copy: Unit.copy,
+    steps.CopyByThreads: Unit.copy_by_threads,
+    steps.Fence: Unit.fence,
+    steps.Look: Unit.look,
+    steps.Own: Unit.own,
+    steps.Multiply: Unit.multiply,
+    steps.HandOver: Unit.hand_over,
+    steps.Commit: Unit.commit,
+    steps.Retire: Unit.retire,
+    steps.Release: Unit.release,
+    steps.PassTurn: Unit.pass_turn,
+    steps.BeginIssue: Unit.begin_issue,
+    steps.PassIssue: Unit.pass_issue,
 }
