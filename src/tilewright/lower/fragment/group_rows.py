@@ -15,21 +15,17 @@ from __future__ import annotations
 
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets
-from tilewright.lower.fragment.store_rows import (
-    BLOCK_ROWS,
-    ROW_BYTES,
-    SWIZZLE_MASK,
-    WARP_ROWS,
-    instance_address,
-    stage_part,
-    store_along_rows,
-)
+from tilewright.lower.fragment.store_rows import instance_address, stage_part, store_along_rows
 from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, constant_address, displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
 
 VECTOR_BYTES = 16
-_ROW_LANES = ROW_BYTES // VECTOR_BYTES
+_ROW_BYTES = 128
+_WARP_ROWS = 16
+_BLOCK_ROWS = 64
+_SWIZZLE_MASK = 0x70
+_ROW_LANES = _ROW_BYTES // VECTOR_BYTES
 _STORE_ROWS = 32 // _ROW_LANES
 
 
@@ -70,11 +66,11 @@ def store_in_vectors(
     warp, lane = text.into("b32", "shr.u32", thread, 5), text.into("b32", "and.b32", thread, 31)
     # Lane l has vector l % 8 of row l / 8 of every four.
     lane_row, vector = text.into("b32", "shr.u32", lane, 3), text.into("b32", "and.b32", lane, _ROW_LANES - 1)
-    warp_row = text.into("b32", "mul.lo.u32", warp, WARP_ROWS)
-    apart = lowering.warp_rows != WARP_ROWS
+    warp_row = text.into("b32", "mul.lo.u32", warp, _WARP_ROWS)
+    apart = lowering.warp_rows != _WARP_ROWS
     first_row = text.into("b32", "mul.lo.u32", warp, lowering.warp_rows) if apart else warp_row
     row = text.into("b32", "add.u32", text.into("b32", "add.u32", first_row, lane_row), origin[0])
-    part = text.into("b32", "mad.lo.u32", text.into("b32", "add.u32", warp_row, lane_row), ROW_BYTES, instance)
+    part = text.into("b32", "mad.lo.u32", text.into("b32", "add.u32", warp_row, lane_row), _ROW_BYTES, instance)
     vector_elements = VECTOR_BYTES // element_bytes
 
     def sources_of(columns: int) -> tuple[str, str]:
@@ -88,7 +84,7 @@ def store_in_vectors(
         other = text.into("b32", "xor.b32", shifted, _STORE_ROWS * VECTOR_BYTES)
         return first, text.into("b32", "add.u32", part, other)
 
-    chunk = ROW_BYTES // element_bytes
+    chunk = _ROW_BYTES // element_bytes
     whole, last = divmod(fragment.columns, chunk)
     sources = {width: sources_of(width) for width in (chunk if whole else 0, last) if width}
     column = text.into("b32", "mad.lo.u32", vector, vector_elements, origin[1])
@@ -101,20 +97,22 @@ def store_in_vectors(
     lanes = Lanes(text, *lane_offsets(text, thread, lowering.warp_rows))
     for block in range(fragment.row_blocks):
         inside = [
-            text.into("pred", "setp.gt.s32", left, BLOCK_ROWS * block + number)
-            for number in range(0, WARP_ROWS, _STORE_ROWS)
+            text.into("pred", "setp.gt.s32", left, _BLOCK_ROWS * block + number)
+            for number in range(0, _WARP_ROWS, _STORE_ROWS)
         ]
         for begin in range(0, fragment.columns, chunk):
             end = min(begin + chunk, fragment.columns)
-            stage_part(Staging(text, lanes, fragment, SWIZZLE_MASK, begin, end, ROW_BYTES, instance, thread, 0), block)
+            stage_part(
+                Staging(text, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0), block
+            )
             fits = text.into("pred", "setp.gt.s32", columns_left, begin)
             if end - begin < chunk:
                 fits = text.into("pred", "setp.lt.and.u32", vector, (end - begin) // vector_elements, fits)
             for number, within in enumerate(inside):
                 offset = number * _STORE_ROWS
                 words = "{" + ", ".join(text.register("b32") for _ in range(4)) + "}"
-                source = f"[{sources[end - begin][number % 2]}+{offset * ROW_BYTES}]"
+                source = f"[{sources[end - begin][number % 2]}+{offset * _ROW_BYTES}]"
                 text.emit("ld.shared.v4.b32", words, source)
                 guard = text.into("pred", "and.pred", within, fits)
-                place = (BLOCK_ROWS * block + offset) * pitch_bytes + begin * element_bytes
+                place = (_BLOCK_ROWS * block + offset) * pitch_bytes + begin * element_bytes
                 text.emit("st.global.v4.b32", constant_address(text, first, place), words, guard=guard)

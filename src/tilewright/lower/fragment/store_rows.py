@@ -21,10 +21,10 @@ from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
 
-ROW_BYTES = 128
-WARP_ROWS = 16
-BLOCK_ROWS = 64
-SWIZZLE_MASK = 0x70
+_ROW_BYTES = 128
+_WARP_ROWS = 16
+_BLOCK_ROWS = 64
+_SWIZZLE_MASK = 0x70
 """The 128-byte swizzle, which keeps stmatrix and the loads of a row free of bank conflicts."""
 _SWIZZLE_ROWS = 8
 
@@ -79,7 +79,7 @@ def store_along_rows(
     rows = _Rows(
         text,
         fragment.element,
-        text.into("b32", "mad.lo.u32", warp, WARP_ROWS * ROW_BYTES, instance),
+        text.into("b32", "mad.lo.u32", warp, _WARP_ROWS * _ROW_BYTES, instance),
         displaced_address(text, first, origin[1], element_bytes),
         text.into("b32", "and.b32", thread, 31),
         text.into("b32", "sub.s32", row_end, row),
@@ -87,13 +87,15 @@ def store_along_rows(
         pitch_bytes,
     )
     lanes = Lanes(text, *lane_offsets(text, thread, lowering.warp_rows))
-    chunk = ROW_BYTES // element_bytes
+    chunk = _ROW_BYTES // element_bytes
     whole, last = divmod(fragment.columns, chunk)
     plans = {width: _WordPlan.of(rows, width) for width in (chunk if whole else 0, last) if width}
     for block in range(fragment.row_blocks):
         for begin in range(0, fragment.columns, chunk):
             end = min(begin + chunk, fragment.columns)
-            stage_part(Staging(text, lanes, fragment, SWIZZLE_MASK, begin, end, ROW_BYTES, instance, thread, 0), block)
+            stage_part(
+                Staging(text, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0), block
+            )
             _store_chunk(rows, plans[end - begin], block, begin, end - begin)
 
 
@@ -123,7 +125,7 @@ class _WordPlan:
         most = (width - 1) * element_bytes
 
         def bounded(offset: str) -> str:
-            return text.into("b32", "min.u32", offset, most) if width * element_bytes < ROW_BYTES else offset
+            return text.into("b32", "min.u32", offset, most) if width * element_bytes < _ROW_BYTES else offset
 
         if element_bytes == 4:
             offset = bounded(text.into("b32", "shl.b32", rows.lane, 2))
@@ -177,23 +179,23 @@ def _store_chunk(rows: _Rows, plan: _WordPlan, block: int, begin: int, width: in
     element_bytes = ELEMENT_BYTES[rows.element]
     columns = text.into("b32", "sub.s32", rows.columns_left, begin) if begin else rows.columns_left
     columns = text.into("b32", "min.s32", columns, width)
-    left = text.into("b32", "sub.s32", rows.rows_left, BLOCK_ROWS * block) if block else rows.rows_left
+    left = text.into("b32", "sub.s32", rows.rows_left, _BLOCK_ROWS * block) if block else rows.rows_left
     ends = [_ends(rows, each, columns) for each in plan.classes]
-    for row in range(WARP_ROWS):
+    for row in range(_WARP_ROWS):
         end = ends[row % len(ends)]
         places = plan.places[row % _SWIZZLE_ROWS]
-        offset = (BLOCK_ROWS * block + row) * rows.pitch_bytes + begin * element_bytes
+        offset = (_BLOCK_ROWS * block + row) * rows.pitch_bytes + begin * element_bytes
         inside = text.into("pred", "setp.gt.and.s32", left, row, end.within)
         target = constant_address(text, end.address, offset)
         if len(places) == 1:
-            word = text.into("b32", "ld.shared.b32", f"[{places[0]}+{row * ROW_BYTES}]")
+            word = text.into("b32", "ld.shared.b32", f"[{places[0]}+{row * _ROW_BYTES}]")
             text.emit("st.global.b32", target, word, guard=inside)
             continue
-        low, high = (text.into("b16", "ld.shared.b16", f"[{place}+{row * ROW_BYTES}]") for place in places)
+        low, high = (text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]") for place in places)
         text.emit("st.global.b32", target, text.into("b32", "mov.b32", f"{{{low}, {high}}}"), guard=inside)
         alone = text.into("pred", "setp.gt.and.s32", left, row, end.alone)
         place = _swizzled(rows, end.single_offset, row)
-        single = text.into("b16", "ld.shared.b16", f"[{place}+{row * ROW_BYTES}]")
+        single = text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]")
         text.emit("st.global.b16", constant_address(text, end.single_address, offset), single, guard=alone)
 
 
