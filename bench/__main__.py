@@ -47,7 +47,6 @@ _BENCHES = {
     "paged": "paged",
     "platforms": "platforms",
     "profiles": "profiles",
-    "ragged": "ragged",
     "random-attention": "random_attention",
     "random-gemm": "random_gemm",
     "random-rows": "random_rows",

@@ -12,8 +12,8 @@ from xdsl.parser import Parser
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
+from tilewright.frontends.tile.recorder import span_of
 from tilewright.frontends.tile.trace import fingerprint, trace
-from tilewright.frontends.tile.tracer import span_of
 from tilewright.ir import context
 from tilewright.ir.tile.facts import Grouping, access_of, grid_axes, grouping, loads, the_program
 from tilewright.ir.tile.operations import DotOp, LoadOp, ShiftOp, StoreOp, TransposeOp

@@ -17,7 +17,7 @@ def context() -> Context:
     from xdsl.context import Context
     from xdsl.dialects.builtin import Builtin
 
-    from tilewright.ir.ac.stream import Ac
+    from tilewright.ir.ac.dialect import Ac
     from tilewright.ir.tier import Tier
     from tilewright.ir.tile.operations import Tile
 

@@ -43,7 +43,7 @@ def parse_layout(text: str) -> Layout:
     if found is not None:
         bits, base, shift = (int(number) for number in found.groups() if number is not None)
         swizzle = Swizzle(bits, base, shift)
-        start = reader.after_o(found.end(), "the swizzle")
+        start = reader.after_o(found.end())
     middle = _COMPOSED.search(text, start)
     if middle is not None:
         offset = reader.integer(start, middle.start())
@@ -88,10 +88,10 @@ class _Reader:
             remedy=remedy,
         )
 
-    def after_o(self, place: int, what: str) -> int:
+    def after_o(self, place: int) -> int:
         found = _COMPOSED.match(self.text, place)
         if found is None:
-            self.refuse(place, f"what follows {what} is no ' o '", "write Sw<3,4,3> o 0 o (8,64):(64,1)")
+            self.refuse(place, "what follows the swizzle is no ' o '", "write Sw<3,4,3> o 0 o (8,64):(64,1)")
         return found.end()
 
     def nested(self, start: int, stop: int) -> Nested:

@@ -11,8 +11,9 @@ Floor 4: imports `base`, `targets`, `layout` and `solve`.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tilewright.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tilewright.layout.numbers.condition_parser import parse_expression, parse_where
@@ -47,56 +48,6 @@ if TYPE_CHECKING:
     from tilewright.legal.tensor_map.tensor_map_format import DecodedMap, decode_map, encode_map, read_map
     from tilewright.legal.tensor_map.tiled_rules import tiled_rules
     from tilewright.legal.tensor_map.violation import Violation
-
-_HOMES = {
-    "CopyLegality": "tilewright.legal.tensor_map.copy_check",
-    "check_copy": "tilewright.legal.tensor_map.copy_check",
-    "Conflict": "tilewright.legal.tensor_map.conflicts",
-    "Cost": "tilewright.legal.plan.costs",
-    "DecodedMap": "tilewright.legal.tensor_map.tensor_map_format",
-    "Dim": "tilewright.legal.symbolic.symbolic_map",
-    "Engines": "tilewright.legal.plan.engines",
-    "Feeds": "tilewright.legal.descriptor.operand_feed",
-    "Fields": "tilewright.legal.tensor_map.rule",
-    "Guard": "tilewright.legal.symbolic.guard",
-    "Im2colMap": "tilewright.legal.tensor_map.im2col_map",
-    "Im2colWideMap": "tilewright.legal.tensor_map.im2col_map",
-    "Legality": "tilewright.legal.tensor_map.legality",
-    "NotEncodable": "tilewright.legal.descriptor.shared_operand_fit",
-    "OperandDescriptor": "tilewright.legal.descriptor.shared_operand",
-    "OperandFit": "tilewright.legal.descriptor.shared_operand_fit",
-    "OperandPlan": "tilewright.legal.plan.operand_plan",
-    "Repair": "tilewright.legal.plan.repair_plan",
-    "Rule": "tilewright.legal.tensor_map.rule",
-    "SymbolicFinding": "tilewright.legal.symbolic.symbolic",
-    "SymbolicLegality": "tilewright.legal.symbolic.symbolic",
-    "SymbolicMap": "tilewright.legal.symbolic.symbolic_map",
-    "TensorMap": "tilewright.legal.tensor_map.tensor_map",
-    "Violation": "tilewright.legal.tensor_map.violation",
-    "Want": "tilewright.legal.plan.want",
-    "check": "tilewright.legal.tensor_map.legality",
-    "check_im2col_rows": "tilewright.legal.tensor_map.rows",
-    "check_rows": "tilewright.legal.tensor_map.rows",
-    "decode_map": "tilewright.legal.tensor_map.tensor_map_format",
-    "decode_tcgen05": "tilewright.legal.descriptor.shared_operand",
-    "decode_wgmma": "tilewright.legal.descriptor.shared_operand",
-    "descriptor_for": "tilewright.legal.descriptor.shared_operand_fit",
-    "encode_map": "tilewright.legal.tensor_map.tensor_map_format",
-    "encode_tcgen05": "tilewright.legal.descriptor.shared_operand",
-    "encode_wgmma": "tilewright.legal.descriptor.shared_operand",
-    "im2col_rules": "tilewright.legal.tensor_map.im2col_rules",
-    "im2col_wide_rules": "tilewright.legal.tensor_map.im2col_rules",
-    "layout_of": "tilewright.legal.descriptor.shared_operand",
-    "loaded_layout": "tilewright.legal.tensor_map.loaded_tile",
-    "parse_expression": "tilewright.layout.numbers.condition_parser",
-    "parse_where": "tilewright.layout.numbers.condition_parser",
-    "plan_operand": "tilewright.legal.plan.operand_plan",
-    "prove": "tilewright.legal.symbolic.symbolic",
-    "read_map": "tilewright.legal.tensor_map.tensor_map_format",
-    "repair": "tilewright.legal.plan.repairs",
-    "tiled_rules": "tilewright.legal.tensor_map.tiled_rules",
-    "tma_feeds_mma": "tilewright.legal.descriptor.operand_feed",
-}
 
 __all__ = [
     "Conflict",
@@ -149,13 +100,38 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'tilewright.legal' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "tilewright.layout.numbers.condition_parser": "parse_expression parse_where",
+        "tilewright.legal.descriptor.operand_feed": "Feeds tma_feeds_mma",
+        "tilewright.legal.descriptor.shared_operand": (
+            "OperandDescriptor decode_tcgen05 decode_wgmma encode_tcgen05 encode_wgmma layout_of"
+        ),
+        "tilewright.legal.descriptor.shared_operand_fit": "NotEncodable OperandFit descriptor_for",
+        "tilewright.legal.plan.costs": "Cost",
+        "tilewright.legal.plan.engines": "Engines",
+        "tilewright.legal.plan.operand_plan": "OperandPlan plan_operand",
+        "tilewright.legal.plan.repair_plan": "Repair",
+        "tilewright.legal.plan.repairs": "repair",
+        "tilewright.legal.plan.want": "Want",
+        "tilewright.legal.symbolic.guard": "Guard",
+        "tilewright.legal.symbolic.symbolic": "SymbolicFinding SymbolicLegality prove",
+        "tilewright.legal.symbolic.symbolic_map": "Dim SymbolicMap",
+        "tilewright.legal.tensor_map.conflicts": "Conflict",
+        "tilewright.legal.tensor_map.copy_check": "CopyLegality check_copy",
+        "tilewright.legal.tensor_map.im2col_map": "Im2colMap Im2colWideMap",
+        "tilewright.legal.tensor_map.im2col_rules": "im2col_rules im2col_wide_rules",
+        "tilewright.legal.tensor_map.legality": "Legality check",
+        "tilewright.legal.tensor_map.loaded_tile": "loaded_layout",
+        "tilewright.legal.tensor_map.rows": "check_im2col_rows check_rows",
+        "tilewright.legal.tensor_map.rule": "Fields Rule",
+        "tilewright.legal.tensor_map.tensor_map": "TensorMap",
+        "tilewright.legal.tensor_map.tensor_map_format": "DecodedMap decode_map encode_map read_map",
+        "tilewright.legal.tensor_map.tiled_rules": "tiled_rules",
+        "tilewright.legal.tensor_map.violation": "Violation",
+    },
+)
 
 
 def __dir__() -> list[str]:

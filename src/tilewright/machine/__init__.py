@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.base.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from tilewright.machine.copy.box_image import BoxImage, copy_box
 
 __all__ = ["BoxImage", "copy_box"]
 
-
-def __getattr__(name: str) -> object:
-    if name in __all__:
-        import tilewright.machine.copy.box_image as module
-
-        return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, {"tilewright.machine.copy.box_image": "BoxImage copy_box"})

@@ -14,7 +14,7 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.finding import Findings, ordinal_places
 from tilewright.contract.typestate.launch_order import check_launch_order
-from tilewright.contract.typestate.program import read_kernel
+from tilewright.contract.typestate.read_program import read_kernel
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.kernels import matmul_kernel

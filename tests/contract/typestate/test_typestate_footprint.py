@@ -19,7 +19,8 @@ from tilewright.contract.typestate.places.footprint import (
     overlap,
     size,
 )
-from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES, read_kernel
+from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES
+from tilewright.contract.typestate.read_program import read_kernel
 from tilewright.ir.ac import operations as ac
 from tilewright.targets import target
 

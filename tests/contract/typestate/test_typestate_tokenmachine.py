@@ -18,8 +18,9 @@ from tests.contract.typestate.typestate_edits import (
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.contract.typestate.finding import Findings, ordinal_places
-from tilewright.contract.typestate.program import Kernel, read_kernel
-from tilewright.contract.words.token_machine import boundary_counts, run_boundary_counts
+from tilewright.contract.typestate.program import Kernel
+from tilewright.contract.typestate.read_program import read_kernel
+from tilewright.contract.typestate.runs.boundary_counts import boundary_counts, run_boundary_counts
 from tilewright.ir.ac import operations as ac
 from tilewright.targets import target
 

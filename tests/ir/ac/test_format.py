@@ -13,9 +13,9 @@ from xdsl.utils.exceptions import ParseError
 
 from tilewright.ir import context
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.dialect import Ac
 from tilewright.ir.ac.format import AcOperation
 from tilewright.ir.ac.names import name_values
-from tilewright.ir.ac.stream import Ac
 from tilewright.ir.ac.text import ac_text
 from tilewright.ir.plain_attributes import parse_value, value_text
 

@@ -20,7 +20,7 @@ def chosen(map, free, device, costs, wants=()):
     values = field_values(map)
     known = ("interleave", "swizzle", "l2_promotion", "oob_fill")
     baked = tuple((name, values[name]) for name in known if name not in free)
-    rules = rule_constraints(device, None, map.rank, values["dtype"], baked)
+    rules = rule_constraints(device, map.rank, values["dtype"], baked)
     fields = {name: free.get(name, (value,)) for name, value in values.items()}
     found = choose(fields, (*rules, *wants), costs)
     assert isinstance(found, Infeasible) or (isinstance(found, Chosen) and found.least)

@@ -20,10 +20,10 @@ from xdsl.ir import Operation
 from tilewright.contract.typestate.polynomial import Polynomial
 
 UNIT = "unit"
+"""The atom that is a unit's number within its role."""
 WARP = "warp"
 """The number of a warp in its unit, where rows of warps do not follow one another."""
 WARPS = 4
-"""The atom that is a unit's number within its role."""
 
 
 @dataclass(frozen=True, slots=True)

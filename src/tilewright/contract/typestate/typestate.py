@@ -39,12 +39,14 @@ from tilewright.contract.typestate.finding import Findings, Places, ordinal_plac
 from tilewright.contract.typestate.launch_order import check_launch_order, launch_order_step
 from tilewright.contract.typestate.pairs import check_pairs, led_side
 from tilewright.contract.typestate.places.array_parts import array_step
-from tilewright.contract.typestate.program import Kernel, Ring, read_kernel
+from tilewright.contract.typestate.program import Kernel, Ring
+from tilewright.contract.typestate.read_program import read_kernel
 from tilewright.contract.typestate.resources import check_resources
 from tilewright.contract.typestate.run_time_sizes import are_understood
+from tilewright.contract.typestate.runs.boundary_counts import run_boundary_counts
 from tilewright.contract.typestate.steps.async_copy import async_copy_step
 from tilewright.contract.typestate.steps.box_prefetch import box_prefetch_step
-from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
+from tilewright.contract.typestate.steps.epilogue import epilogue_step
 from tilewright.contract.typestate.steps.fragment import fragment_step
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.typestate.steps.handed import check_handed, handed_step, tiles_handed, work_ring
@@ -56,6 +58,7 @@ from tilewright.contract.typestate.steps.remade import remade_step
 from tilewright.contract.typestate.steps.ring import ring_step
 from tilewright.contract.typestate.steps.rows import fold_claims
 from tilewright.contract.typestate.steps.split import meeting_claims, split_step
+from tilewright.contract.typestate.steps.staging import finish_role
 from tilewright.contract.typestate.steps.stream import check_streams, stream_claim, stream_step
 from tilewright.contract.typestate.steps.team import check_teams, team_step
 from tilewright.contract.typestate.steps.tensor_core import tensor_core_step
@@ -67,7 +70,6 @@ from tilewright.contract.typestate.tensor_setup import check_tensor_memory, has_
 from tilewright.contract.typestate.tile_ranges import check_ranges, of_tiles, range_claim, range_step
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.contract.typestate.well_formed import is_well_formed
-from tilewright.contract.words.token_machine import run_boundary_counts
 from tilewright.ir.ac import operations as ac
 from tilewright.targets import Target
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
@@ -65,6 +66,8 @@ from tilewright.ir.ac.tensor_memory import (
     TensorInflightType,
     TensorOperandType,
 )
+
+_Kind = TypeVar("_Kind")
 
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""
@@ -168,6 +171,48 @@ class RoleWalk:
         if token is not None and not _agrees(token, value.type):
             self.report("LV006", op, f"{describe(token)} is declared {value.type}")
 
+    def spoil(self, op: Operation) -> None:
+        """Nothing is known of what `op` gives."""
+        for result in op.results:
+            self.give(op, result, None)
+
+    def expect(self, op: Operation, token: Token | None, kind: type[_Kind], verb: str = "take") -> _Kind | None:
+        """`token`, which `op` takes, if it is of that class; else None, with a finding."""
+        if isinstance(token, kind):
+            return token
+        self.wrong(op, token, verb)
+        return None
+
+    def take_as(self, op: Operation, value: SSAValue, kind: type[_Kind], verb: str = "take") -> _Kind | None:
+        """`take`, where `value` must stand for a token of that class."""
+        return self.expect(op, self.take(op, value), kind, verb)
+
+    def wrong(self, op: Operation, token: Token | None, verb: str = "take") -> None:
+        """`op` takes a token of the wrong class (or one that was spoiled before, which needs no second finding)."""
+        if token is not None:
+            self.report("LV008", op, f"{op.name} cannot {verb} {describe(token)}")
+
+    def expect_filled(self, op: Operation, token: Token | None) -> Slot | None:
+        """`token`, if it is a slot; a finding if threads of the unit may not read it."""
+        slot = self.expect(op, token, Slot, "read")
+        if slot is not None and slot.side == "empty":
+            self.report("MB012", op, f"reads {describe(slot)}")
+        elif slot is not None:
+            self.require_all_waited(op, slot)
+        return slot
+
+    def require_all_waited(self, op: Operation, slot: Slot) -> None:
+        """All threads of the unit read the slot, so all must have waited for it."""
+        if slot.issuer:
+            self.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
+
+    def require_instances(self, op: Operation, buffer: Buffer) -> None:
+        """Each unit must have an instance of the buffer of its own."""
+        if buffer.instances < self.role.count:
+            units, instances = self.role.count, buffer.instances
+            message = f"{units} units share {instances} instances of buffer {buffer.name}"
+            self.report("AL003", op, message, against=buffer.op)
+
     def ring_of(self, op: Operation, value: SSAValue) -> Ring | None:
         """The ring that `value` is, or None with a doubt."""
         declared = self.kernel.declared.get(value)
@@ -265,8 +310,7 @@ class RoleWalk:
                 self.known_steps[type(op)] = step
             else:
                 self.findings.doubt("is not understood in a role", op)
-                for result in op.results:
-                    self.give(op, result, None)
+                self.spoil(op)
         defined = self.defined.get(block)
         if defined is None:
             defined = self.defined[block] = _defined(block, owner)
@@ -287,8 +331,7 @@ class RoleWalk:
         block, carried = op.body.block, list(op.carried)
         if len(block.args) != indices + len(carried) or len(op.outputs) != len(carried):
             self.findings.doubt("a loop whose carried values, arguments and results differ in number", op)
-            for result in op.results:
-                self.give(op, result, None)
+            self.spoil(op)
             return
         minimum = self.kernel.minima.get(symbol)
         if minimum is None or symbol not in self.kernel.symbols:

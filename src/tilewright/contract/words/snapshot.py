@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from tilewright.contract.words.run import Run
-from tilewright.contract.words.state import Actors, Clock, Record, Track
-from tilewright.contract.words.word import GROUPS_PENDING_MAX
+from tilewright.contract.words.state import Actors, AgentState, BarrierState, Clock, Record, Track
+from tilewright.contract.words.word import GROUPS_PENDING_MAX, Barrier, Region
 
 LATE = 2
 """Whoever knows of two phases fewer than are complete can't use the barrier any more, however many more it misses."""
@@ -33,21 +33,41 @@ def _is_over(run: Run, record: Record) -> bool:
     )
 
 
-def snapshot(run: Run) -> Hashable:
-    """Times and counts as what they are compared by: in order on each track, and no older than anything that can still
-    be compared with them."""
-    ahead: dict[Track, int] = {}
-    oldest: dict[Track, int] = {}
-    values: dict[Track, set[int]] = {}
+class _Times:
+    """What times and counts of a run are compared by: in order on each track, and no older than anything that can still
+    be compared with them.
 
-    def compared(track: Track, value: int) -> None:
-        if oldest.get(track, value + 1) > value:
-            oldest[track] = value
-        values.setdefault(track, set()).add(value)
+    ahead: the newest of each track. ranks: the order of those that something may still be compared with."""
 
-    for name, state in run.agents.items():
+    def __init__(self, run: Run) -> None:
+        self.ahead: dict[Track, int] = {}
+        self._oldest: dict[Track, int] = {}
+        self._values: dict[Track, set[int]] = {}
+        for name, state in run.agents.items():
+            self._read_agent(name, state)
+        for barrier, found in run.barriers.items():
+            self._read_barrier(barrier, found)
+        for record in (record for records in run.records.values() for record in records):
+            if not _is_over(run, record):
+                self._compared(record.track, record.value)
+                if run.by_threads and record.kind == "thread":
+                    self._compared(("fence", record.who), record.value)
+        clocks = [actors.clock for state in run.agents.values() for actors in state.actors()]
+        for found in run.barriers.values():
+            clocks += [found.gathering, found.released]
+        for clock in clocks:
+            for track, value in clock.items():
+                if value >= self._oldest.get(track, value + 1):
+                    self._values[track].add(value)
+        self.ranks = {
+            track: {value: rank for rank, value in enumerate(sorted(known, reverse=True))}
+            for track, known in self._values.items()
+        }
+
+    def _read_agent(self, name: str, state: AgentState) -> None:
+        ahead = self.ahead
         for _, time in state.dot_times:
-            compared(("came", name), time)
+            self._compared(("came", name), time)
         ahead["dot", name] = state.dots
         ahead["mma", name] = state.mmas
         for actors in state.actors():
@@ -56,109 +76,98 @@ def snapshot(run: Run) -> Hashable:
             ahead["read by store", who] = actors.stores
             ahead["copy", who] = actors.copies
             for value in (*actors.copy_groups, actors.copied):
-                compared(("copy", who), value)
+                self._compared(("copy", who), value)
             for value in actors.store_groups:
-                compared(("read by store", who), value)
-            compared(("fence", who), actors.fenced)
-    for barrier, found in run.barriers.items():
-        ahead["phase", barrier] = found.done
-        for who, time in found.inits.items():
-            compared(("time", who), time)
-        for wait in found.waits:
-            compared(("time", wait.agent), wait.time)
-            compared(("came", wait.agent), wait.time)
-        for agent, time in found.users.items():
-            compared(("time", agent), time)
-    for records in run.records.values():
-        for record in records:
-            if not _is_over(run, record):
-                compared(record.track, record.value)
-                if run.by_threads and record.kind == "thread":
-                    compared(("fence", record.who), record.value)
-    clocks = [actors.clock for state in run.agents.values() for actors in state.actors()]
-    for found in run.barriers.values():
-        clocks += [found.gathering, found.released]
-    for clock in clocks:
-        for track, value in clock.items():
-            if value >= oldest.get(track, value + 1):
-                values[track].add(value)
-    ranks = {
-        track: {value: rank for rank, value in enumerate(sorted(known, reverse=True))}
-        for track, known in values.items()
-    }
+                self._compared(("read by store", who), value)
+            self._compared(("fence", who), actors.fenced)
 
-    def seen(track: Track, value: int) -> int:
+    def _read_barrier(self, barrier: Barrier, found: BarrierState) -> None:
+        self.ahead["phase", barrier] = found.done
+        for who, time in (*found.inits.items(), *found.users.items()):
+            self._compared(("time", who), time)
+        for wait in found.waits:
+            self._compared(("time", wait.agent), wait.time)
+            self._compared(("came", wait.agent), wait.time)
+
+    def _compared(self, track: Track, value: int) -> None:
+        if self._oldest.get(track, value + 1) > value:
+            self._oldest[track] = value
+        self._values.setdefault(track, set()).add(value)
+
+    def seen(self, track: Track, value: int) -> int:
         """A value on a track as what matters of it: how far it is behind, where that is counted; else its order among
         the values that are left to compare."""
-        behind = ahead[track] - value
+        behind = self.ahead[track] - value
         if behind <= _COUNTED.get(track[0], 0):
             return -behind
-        return -_FAR - ranks[track][value] if value in ranks.get(track, ()) else _UNSEEN
+        return -_FAR - self.ranks[track][value] if value in self.ranks.get(track, ()) else _UNSEEN
 
-    def clock_form(clock: Clock) -> Hashable:
-        form = ((track, seen(track, value)) for track, value in clock.items())
+    def of_clock(self, clock: Clock) -> Hashable:
+        form = ((track, self.seen(track, value)) for track, value in clock.items())
         return frozenset(each for each in form if each[1] != _UNSEEN)
 
-    def actors_form(actors: Actors) -> Hashable:
-        who = actors.who
-        return (
-            who,
-            clock_form(actors.clock),
-            seen(("fence", who), actors.fenced),
-            seen(("copy", who), actors.copied),
-            tuple(seen(("copy", who), value) for value in actors.copy_groups),
-            tuple(seen(("read by store", who), value) for value in actors.store_groups),
-            actors.stores_committed == actors.stores,
-            actors.stores > 0,
-        )
 
-    agents = tuple(
-        (
-            name,
-            state.running,
-            state.done,
-            tuple(actors_form(actors) for actors in state.actors()),
-            tuple((dot - state.dots, seen(("came", name), time)) for dot, time in state.dot_times),
-            state.released,
-            state.registers_fenced,
-            state.mmas - state.committed > 0,
-            state.dots > 0,
-        )
-        for name, state in run.agents.items()
-    )
-    barriers = tuple(
-        (
-            barrier,
-            found.live,
-            found.count,
-            found.pending,
-            found.bytes,
-            (found.done - found.base) % 2,
-            min(found.done - found.base, LATE),
-            clock_form(found.gathering),
-            clock_form(found.released),
-            tuple((who, seen(("time", who), time)) for who, time in found.inits.items()),
-            tuple(
-                sorted(
-                    (wait.target - found.done, wait.agent, seen(("time", wait.agent), wait.time))
-                    for wait in found.waits
-                )
-            ),
-            tuple(sorted((agent, seen(("time", agent), time)) for agent, time in found.users.items())),
-        )
-        for barrier, found in sorted(run.barriers.items())
-    )
+def snapshot(run: Run) -> Hashable:
+    """The run's state, but for where its agents stand."""
+    times = _Times(run)
     records = tuple(
-        (
-            allocation,
-            tuple(
-                sorted(
-                    (each.region, each.writes, each.kind, each.who, repr(each.track), seen(each.track, each.value))
-                    for each in found
-                    if not _is_over(run, each)
-                )
-            ),
-        )
+        (allocation, tuple(sorted(_record_form(each, times) for each in found if not _is_over(run, each))))
         for allocation, found in sorted(run.records.items())
     )
-    return agents, barriers, records
+    return (
+        tuple(_agent_form(name, state, times) for name, state in run.agents.items()),
+        tuple(_barrier_form(barrier, found, times) for barrier, found in sorted(run.barriers.items())),
+        records,
+    )
+
+
+def _agent_form(name: str, state: AgentState, times: _Times) -> Hashable:
+    return (
+        name,
+        state.running,
+        state.done,
+        tuple(_actors_form(actors, times) for actors in state.actors()),
+        tuple((dot - state.dots, times.seen(("came", name), time)) for dot, time in state.dot_times),
+        state.released,
+        state.registers_fenced,
+        state.mmas - state.committed > 0,
+        state.dots > 0,
+    )
+
+
+def _actors_form(actors: Actors, times: _Times) -> Hashable:
+    who, seen = actors.who, times.seen
+    return (
+        who,
+        times.of_clock(actors.clock),
+        seen(("fence", who), actors.fenced),
+        seen(("copy", who), actors.copied),
+        tuple(seen(("copy", who), value) for value in actors.copy_groups),
+        tuple(seen(("read by store", who), value) for value in actors.store_groups),
+        actors.stores_committed == actors.stores,
+        actors.stores > 0,
+    )
+
+
+def _barrier_form(barrier: Barrier, found: BarrierState, times: _Times) -> Hashable:
+    seen = times.seen
+    waits = ((wait.target - found.done, wait.agent, seen(("time", wait.agent), wait.time)) for wait in found.waits)
+    return (
+        barrier,
+        found.live,
+        found.count,
+        found.pending,
+        found.bytes,
+        (found.done - found.base) % 2,
+        min(found.done - found.base, LATE),
+        times.of_clock(found.gathering),
+        times.of_clock(found.released),
+        tuple((who, seen(("time", who), time)) for who, time in found.inits.items()),
+        tuple(sorted(waits)),
+        tuple(sorted((agent, seen(("time", agent), time)) for agent, time in found.users.items())),
+    )
+
+
+def _record_form(record: Record, times: _Times) -> tuple[Region, bool, str, str, str, int]:
+    seen = times.seen(record.track, record.value)
+    return record.region, record.writes, record.kind, record.who, repr(record.track), seen

@@ -1,10 +1,9 @@
 """How operations on handles become ops: the tracer that stands behind `language` while a kernel's body runs.
 
-Theory: handles stand for SSA values. Each handle remembers the scope it was made in (the program, or one loop's body);
-using it anywhere that scope is not open is the author's mistake of carrying a value out of a loop. Accumulators are the
-one mutable handle: the first `+=` in a loop makes the accumulator a carried value of that loop, the loop's end makes it
-the loop's result. Equal pure ops in open scopes are recorded once. What the dialect's own rules refuse is reported at
-the author's line, which every op carries; so the rules stand in one place, `ir.tile` and `ir.tile.rules`.
+Theory: handles stand for SSA values (`recorder`). Accumulators are the one mutable handle: the first `+=` in a loop
+makes the accumulator a carried value of that loop, the loop's end makes it the loop's result. What the dialect's own
+rules refuse is reported at the author's line, which every op carries; so the rules stand in one place, `ir.tile` and
+`ir.tile.rules`.
 
 Not handled: Python control flow on tiles, loops in loops, kernels calling kernels.
 Checked by tests/frontends/test_tile_trace.py and test_tile_errors.py.
@@ -13,23 +12,20 @@ Checked by tests/frontends/test_tile_trace.py and test_tile_errors.py.
 from __future__ import annotations
 
 import numbers
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NoReturn, TypeVar, cast
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.transforms.dead_code_elimination import dce
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import Range
-from tilewright.base.span import Span
 from tilewright.frontends.tile.habits import index_remedy
-from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name, source_line
-from tilewright.frontends.tile.language import (
+from tilewright.frontends.tile.handles import (
     Accumulator,
     Expression,
     Groups,
@@ -40,7 +36,9 @@ from tilewright.frontends.tile.language import (
     Tile,
     Within,
 )
+from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name
 from tilewright.frontends.tile.loop_form import in_loop_form
+from tilewright.frontends.tile.recorder import Recorder, Scope, span_of
 from tilewright.frontends.tile.shapes import element_name
 from tilewright.ir.function import Function
 from tilewright.ir.tile.axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers
@@ -49,16 +47,12 @@ from tilewright.ir.tile.gather import GatherOp, remainder_place, table_place
 from tilewright.ir.tile.operations import (
     BinaryOp,
     BlockOp,
-    BroadcastOp,
-    CastOp,
-    ConstantOp,
     DotOp,
     FullOp,
     GridOp,
     GroupingKind,
     LoadOp,
     LoopOp,
-    PositionOp,
     ProgramOp,
     ReturnOp,
     SelectOp,
@@ -71,30 +65,8 @@ from tilewright.ir.tile.operations import (
 from tilewright.ir.tile.product import check_contraction, check_scale, product_type
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.repeats import untransposed
-from tilewright.ir.tile.rules import place_of, violations
-from tilewright.ir.tile.types import (
-    ELEMENT_TYPES,
-    MAX_RANK,
-    GroupType,
-    IndexType,
-    RuleViolation,
-    TensorType,
-    axes_text,
-    tensor_type,
-    value_type,
-)
-
-_PACKAGE = __name__.rpartition(".")[0]
-_Op = TypeVar("_Op", bound=Operation)
-
-
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """What a handle stands for, and the number of the scope it was made in."""
-
-    value: SSAValue
-    scope: int
-    loop_axis: str
+from tilewright.ir.tile.rules import violations
+from tilewright.ir.tile.types import ELEMENT_TYPES, MAX_RANK, IndexType, TensorType, axes_text, tensor_type, value_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,169 +79,34 @@ class _Factors:
     place: str
 
 
-class _Scope:
-    """An open block: the program's body or a loop's. `known` maps what a pure op computes to the op that does."""
-
-    def __init__(self, number: int, block: Block, axis: str = "", place: str = "") -> None:
-        self.number = number
-        self.block = block
-        self.axis = axis
-        self.place = place
-        self.known: dict[object, Operation] = {}
-        self.carried: dict[Accumulator, SSAValue] = {}
-
-
-class KernelTracer:
-    """Implements `language.Tracer` for one run of one kernel."""
+class KernelTracer(Recorder):
+    """Implements `handles.Tracer` for one run of one kernel."""
 
     def __init__(
         self, kernel: Kernel, types: Mapping[str, TensorType], extents: Mapping[str, int], ranges: Mapping[str, Range]
     ) -> None:
         """types: of the parameters; extents: of every axis, the largest of one that only a launch knows; ranges: of
         these."""
+        block = Block(arg_types=list(types.values()))
+        super().__init__(block)
         self.kernel = kernel
         self.extents = extents
         self.ranges = ranges
         self.tensors: dict[str, SSAValue] = {}
-        self.bound: dict[Index | Expression, _Bound] = {}
         self.products: dict[Product, _Factors] = {}
         self.pending: dict[Product, str] = {}
         self.grid_indices: tuple[Index, ...] = ()
-        self.scope_count = 1
-        block = Block(arg_types=list(types.values()))
         for parameter, argument in zip(kernel.parameters, block.args, strict=True):
             argument.name_hint = parameter.name
             self.tensors[parameter.name] = argument
-        self.scopes = [_Scope(0, block)]
 
     def tensor(self, parameter: Parameter) -> TensorHandle:
         return TensorHandle(self, parameter.name)
-
-    # ------------------------------------------------------------ places and errors
-
-    def place(self) -> str:
-        """ "file:line" of the innermost frame that is not the language's own."""
-        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-        while _is_own(str(frame.f_globals.get("__name__", ""))) and frame.f_back is not None:
-            frame = frame.f_back
-        return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-    def refuse(self, message: str, remedy: str, place: str = "") -> NoReturn:
-        file, _, line = (place or self.place()).rpartition(":")
-        raise TilewrightError(message, span=Span(file, int(line), text=source_line(file, int(line))), remedy=remedy)
-
-    def _refuse_violation(self, violation: VerifyException, place: str = "") -> NoReturn:
-        remedy = violation.remedy if isinstance(violation, RuleViolation) else ""
-        self.refuse(str(violation), remedy, place)
-
-    # ------------------------------------------------------------ recording
-
-    def record(self, op: _Op) -> _Op:
-        """Append an op to the innermost scope, or give back the equal one recorded before."""
-        try:
-            op.verify_()
-        except VerifyException as violation:
-            self._refuse_violation(violation)
-        if isinstance(op, FullOp | DotOp | StoreOp | GridOp):
-            self.scopes[-1].block.add_op(op)
-            return op
-        # What is gathered is no tile, and the same in a loop.
-        into = self.scopes[0 if isinstance(op, GatherOp) else -1]
-        properties = tuple(sorted((name, str(value)) for name, value in op.properties.items() if name != "place"))
-        key = (type(op), tuple(op.operands), properties, tuple(op.result_types))
-        for scope in self.scopes:
-            known = scope.known.get(key)
-            if known is not None:
-                op.erase()
-                return cast(_Op, known)  # the key holds the op's class
-        into.known[key] = op
-        into.block.add_op(op)
-        return op
-
-    def build(self, make: Callable[..., _Op], *arguments: object) -> _Op:
-        """Make an op at the author's line and record it."""
-        try:
-            op = make(*arguments, self.place())
-        except VerifyException as violation:
-            self._refuse_violation(violation)
-        return self.record(op)
-
-    def bind(self, handle: Index | Expression, value: SSAValue) -> None:
-        scope = self.scopes[-1]
-        self.bound[handle] = _Bound(value, scope.number, scope.axis)
 
     def tile(self, value: SSAValue) -> Tile:
         handle = Tile(self)
         self.bind(handle, value)
         return handle
-
-    def resolve(self, handle: Index | Expression) -> SSAValue:
-        """The value behind a handle, where it may be used here."""
-        bound = self.bound.get(handle)
-        if bound is None:
-            self.refuse("this tile or index belongs to another kernel", "compute it in the kernel that uses it")
-        if all(scope.number != bound.scope for scope in self.scopes):
-            if isinstance(handle, Index):
-                self.refuse(
-                    f"the index over {handle.axis} is used outside its loop", "use it in the body of its own loop"
-                )
-            self.refuse(
-                f"a tile computed inside the loop over {bound.loop_axis} is used after it",
-                "accumulate with `acc += tw.dot(x, y)`, acc from tw.zeros, or compute the tile after the loop",
-            )
-        return bound.value
-
-    def value_of(self, operand: object) -> SSAValue:
-        """The tile behind an elementwise operand; a number becomes a constant without axes."""
-        match operand:
-            case Product():
-                self.refuse(
-                    "tw.dot covers one tile of its contracted axis and is no finished value",
-                    "write `acc += tw.dot(x, y)` in the loop, with acc from tw.zeros, and use acc after it",
-                )
-            case Accumulator() if len(self.scopes) > 1:
-                self.refuse("an accumulator is read inside a loop", "only `acc += tw.dot(x, y)` there; read it after")
-            case Expression():
-                return self.resolve(operand)
-            case TensorHandle():
-                self.refuse(
-                    f"tensor {operand.name} is used without indices", f"write {operand.name}[...] to load a tile"
-                )
-            case Index():
-                value = self.resolve(operand)
-                self._refuse_group(value, f"the index of the group along {operand.axis} is used as a number")
-                return self.build(PositionOp, value).result
-            case Remainder():
-                self.refuse(
-                    f"the place {operand.axis} % {operand.size} is used as a number",
-                    f"load at it as it is, as in x[..., k % {operand.size}]",
-                )
-            case bool():
-                self.refuse(f"{operand!r} is used as a number", "write a number")
-            case numbers.Real():
-                try:
-                    return self.build(ConstantOp, float(operand)).result
-                except OverflowError:
-                    self.refuse("a constant is past all floats", "use a number in float32's range")
-            case _:
-                self.refuse(f"{operand!r} is neither a tile nor a number", "use tiles and Python numbers")
-
-    def widened(self, value: SSAValue) -> SSAValue:
-        if value_type(value).element_kind.is_pair:
-            self.refuse(
-                "a tile of pairs of numbers of 4 bits in arithmetic", "multiply it by tw.dot, with factors of blocks"
-            )
-        return value if value_type(value).element_kind is Element.F32 else self._cast(value, Element.F32)
-
-    def _cast(self, value: SSAValue, element: Element) -> SSAValue:
-        if value_type(value).element_kind is element:
-            return value
-        return self.build(CastOp, value, element).result
-
-    def _broadcast(self, value: SSAValue, axes: tuple[str, ...]) -> SSAValue:
-        if value_type(value).axis_names == axes:
-            return value
-        return self.build(BroadcastOp, value, axes).result
 
     # ------------------------------------------------------------ structure
 
@@ -349,7 +186,7 @@ class KernelTracer:
             self.refuse(f"the loop runs over {name}, an axis of the grid", "loop over an axis to contract")
         block = Block(arg_types=[IndexType.of(name)])
         block.args[0].name_hint = name
-        self.scopes.append(_Scope(self.scope_count, block, name, self.place()))
+        self.scopes.append(Scope(self.scope_count, block, name, self.place()))
         self.scope_count += 1
         handle = Index(self, name)
         self.bind(handle, block.args[0])
@@ -364,7 +201,7 @@ class KernelTracer:
         try:
             loop.verify_()
         except VerifyException as violation:
-            self._refuse_violation(violation, scope.place)
+            self.refuse_violation(violation, scope.place)
         self.scopes[-1].block.add_op(loop)
         for accumulator, output in zip(scope.carried, loop.outputs, strict=True):
             output.name_hint = "acc"
@@ -374,7 +211,7 @@ class KernelTracer:
         if not isinstance(offset, int) or isinstance(offset, bool):
             self.refuse(f"an index is displaced by {offset!r}", "displace it by a whole number of elements")
         value = self.resolve(index)
-        self._refuse_group(value, f"the index of the group along {index.axis} is displaced")
+        self.refuse_group(value, f"the index of the group along {index.axis} is displaced")
         if isinstance(value.owner, ShiftOp):
             offset += value.owner.offset.value.data
             value = value.owner.index
@@ -388,7 +225,7 @@ class KernelTracer:
         if not isinstance(size, int) or isinstance(size, bool) or not 2 <= size < MOST_BLOCK_ELEMENTS:
             self.refuse(f"an index is divided by {size!r}", "divide it by a whole number of elements, 2 or more")
         value = self.resolve(index)
-        self._refuse_group(value, f"the index of the group along {index.axis} is divided")
+        self.refuse_group(value, f"the index of the group along {index.axis} is divided")
         axis = block_axis(index.axis, size)
         if axis not in self.kernel.block_axes and base_axis(index.axis) == index.axis:
             self.refuse(
@@ -402,15 +239,11 @@ class KernelTracer:
         if not isinstance(size, int) or isinstance(size, bool) or not 2 <= size < MOST_BLOCK_ELEMENTS:
             self.refuse(f"{index.axis} % {size!r}", "give the elements of a block, a whole number, 2 or more")
         value = self.resolve(index)
-        self._refuse_group(value, f"the index of the group along {index.axis} is divided")
+        self.refuse_group(value, f"the index of the group along {index.axis} is divided")
         if isinstance(value.owner, ShiftOp) or base_axis(index.axis) != index.axis:
             what = "a displaced index" if isinstance(value.owner, ShiftOp) else f"the index of blocks {index.axis}"
             self.refuse(f"the place of {what} in blocks of {size}", "take it of the index of an axis as it is")
         return Remainder(self, index, size)
-
-    def _refuse_group(self, value: SSAValue, message: str) -> None:
-        if isinstance(value.type, GroupType):
-            self.refuse(message, "use it as it is: a program computes in one group")
 
     # ------------------------------------------------------------ memory
 
@@ -511,9 +344,9 @@ class KernelTracer:
         found, wanted = value_type(stored).axis_names, type_.axis_names
         # Two axes in the other order are the author's to transpose: it may be a slip, as it would be in NumPy.
         if set(found) < set(wanted) or (set(found) == set(wanted) and len(wanted) > 2):
-            stored = self._broadcast(stored, wanted)
+            stored = self.broadcast(stored, wanted)
         # The cast comes last, so that it alone is the store's rounding.
-        self.build(StoreOp, self._cast(stored, type_.element_kind), target, where)
+        self.build(StoreOp, self.converted(stored, type_.element_kind), target, where)
 
     # ------------------------------------------------------------ products
 
@@ -528,9 +361,7 @@ class KernelTracer:
                 self.refuse(
                     "tw.zeros takes the grid's indices as they are", "write tw.zeros(i, j), i and j from tw.grid"
                 )
-            self._refuse_group(
-                self.resolve(index), f"tw.zeros over the groups {index.axis}, of which a program has one"
-            )
+            self.refuse_group(self.resolve(index), f"tw.zeros over the groups {index.axis}, of which a program has one")
             axes.append(index.axis)
         accumulator = Accumulator(self)
         self.bind(accumulator, self.build(FullOp, 0.0, tuple(axes)).result)
@@ -550,7 +381,7 @@ class KernelTracer:
             product_type(value_type(left_value), value_type(right_value))
             check_contraction(value_type(left_value), self.scopes[-1].axis)
         except VerifyException as violation:
-            self._refuse_violation(violation)
+            self.refuse_violation(violation)
         return self._product(_Factors(left_value, right_value, (), self.place()))
 
     def contract(self, left: object, right: object, over: object) -> Tile:
@@ -567,7 +398,7 @@ class KernelTracer:
         try:
             axes = contracted_axes(value_type(values[0]), value_type(values[1]), axis)
         except VerifyException as violation:
-            self._refuse_violation(violation)
+            self.refuse_violation(violation)
         # Axes meet by name: which way an operand lies says nothing.
         sides = map(untransposed, values)
         return self.tile(self.build(ContractOp, *sides, axis, self._in_order(axes)).result)
@@ -593,7 +424,7 @@ class KernelTracer:
         try:
             check_scale(value_type(factors.left), value_type(factors.right), value_type(value))
         except VerifyException as violation:
-            self._refuse_violation(violation)
+            self.refuse_violation(violation)
         self.pending.pop(product, None)
         return self._product(replace(factors, scales=(*factors.scales, value)))
 
@@ -638,7 +469,7 @@ class KernelTracer:
             )
         values = [self.widened(self.value_of(operand)) for operand in (left, right)]
         axes = self._joined_axes(*(value_type(value).axis_names for value in values))
-        first, second = (self._broadcast(value, axes) for value in values)
+        first, second = (self.broadcast(value, axes) for value in values)
         return self.tile(self.build(BinaryOp, function, first, second).result)
 
     def select(self, condition: object, chosen: object, other: object) -> Tile:
@@ -648,7 +479,7 @@ class KernelTracer:
         axes = value_type(values[0]).axis_names
         for value in values[1:]:
             axes = self._joined_axes(axes, value_type(value).axis_names)
-        return self.tile(self.build(SelectOp, *(self._broadcast(value, axes) for value in values)).result)
+        return self.tile(self.build(SelectOp, *(self.broadcast(value, axes) for value in values)).result)
 
     def _joined_axes(self, left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
         """Axes of the result: those of the operand that has them all, and of two that do those in the grid's order;
@@ -676,7 +507,7 @@ class KernelTracer:
         if not isinstance(over, Index) or not any(over is each for each in self.grid_indices):
             example = "tw.sum(x[i, j], over=j)" if what == "a reduction" else "tw.dot(x[i, k], y[k, j], over=k)"
             self.refuse(f"{what} over {over!r}", f"give an index of tw.axes or tw.grid as it is, as in {example}")
-        self._refuse_group(self.resolve(over), f"{what} over the groups {over.axis}, of which a program has one")
+        self.refuse_group(self.resolve(over), f"{what} over the groups {over.axis}, of which a program has one")
         return over.axis
 
     def reduce(self, function: Function, operand: object, over: object) -> Tile:
@@ -702,7 +533,7 @@ class KernelTracer:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:
             kinds = "tw.bf16, tw.f16, tw.f32, tw.f8e4m3, tw.f8e5m2 or tw.i8"
             self.refuse(f".to takes no {element_name(element)}", f"use {kinds}")
-        return self.tile(self._cast(self.value_of(operand), element))
+        return self.tile(self.converted(self.value_of(operand), element))
 
     def transpose(self, operand: object) -> Tile:
         value = self.value_of(operand)
@@ -741,14 +572,3 @@ class KernelTracer:
             raise TilewrightError(str(violation), span=span_of(op), remedy=violation.remedy) from violation
         module.verify()
         return in_loop_form(module)
-
-
-def _is_own(module: str) -> bool:
-    """Whether a module is the language's, or the package's own, which looks names up in it."""
-    return module.startswith(_PACKAGE) or module == _PACKAGE.partition(".")[0]
-
-
-def span_of(op: Operation) -> Span | None:
-    """The author's line behind an op of the dialect, with its text; None where the op carries no place."""
-    file, _, line = place_of(op).rpartition(":")
-    return Span(file, int(line), text=source_line(file, int(line))) if line.isdecimal() else None

@@ -15,11 +15,9 @@ tests/contract/typestate/steps/test_async_copy_steps.py and tests/lower/ptx/copi
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
-from xdsl.ir import Dialect
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.ir.ac import fragment as ac_fragment
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import AcOperation
 from tilewright.ir.tier import MemoryType
@@ -85,11 +83,3 @@ class AsyncCopyWaitOp(AcOperation):
     """cp.async.wait_all by every thread of the unit: no thread ends while its copies are on their way."""
 
     name = "ac.async_copy.wait"
-
-
-Ac = Dialect(
-    "ac",
-    [*ac_fragment.Ac.operations, AsyncCopyIssueOp, AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyWaitOp],
-    [*ac_fragment.Ac.attributes],
-)
-"""The dialect's operations so far: these, with those of the modules below."""

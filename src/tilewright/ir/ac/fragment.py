@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute, Block, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -38,7 +38,6 @@ from xdsl.irdl import (
 )
 
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac import register_operand as ac_register_operand
 from tilewright.ir.ac.format import AcOperation, Values, types_of
 from tilewright.ir.ac.types import FragmentType, InflightType, issued_types
 from tilewright.ir.tier import MemoryType
@@ -230,15 +229,3 @@ def region_axes(block: Block, arguments: Sequence[str]) -> dict[SSAValue, str]:
         along = "".join(axis for axis in "mn" if any(axis in axes.get(value, "") for value in op.operands))
         axes.update(dict.fromkeys(op.results, along))
     return axes
-
-
-OPERATIONS = (
-    FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, AccumulatorPartsOp,
-    FragmentIssueOp,
-)  # fmt: skip
-Ac = Dialect(
-    "ac",
-    [*ac_register_operand.Ac.operations, *OPERATIONS],
-    list(ac_register_operand.Ac.attributes),
-)
-"""The whole dialect: these operations with those of `ac`, `ac.promotion` and `ac.register_operand`."""

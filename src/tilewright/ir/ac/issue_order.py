@@ -59,7 +59,3 @@ class IssueOrderEndOp(AcOperation):
     name = "ac.issue_order.end"
     barrier = operand_def(ac.IndexType)
     unit = operand_def(ac.IndexType)
-
-
-OPERATIONS = (IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp)
-"""What `ac_stream.Ac` has of this module."""

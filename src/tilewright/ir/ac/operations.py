@@ -17,7 +17,8 @@ What a value of each type means:
 
 Loops, types, epilogues, two-level accumulation, operands from registers, copies by threads and tiles that CTAs share
 through memory stand in `ac.loops`, `ac.types`, `ac.epilogue`, `ac.promotion`, `ac.register_operand`, `ac.async_copy`
-and `ac.stream`; they belong to the same dialect.
+and `ac.stream`; they belong to the same dialect (`ac.dialect`). What most kernels have is named here too, as
+`ac.LoopOp`.
 
 Types make most misuse unrepresentable within one block; what crosses loops, groups and roles (phases, parities, counts,
 reuse before release, deadlock) is proved by `contract`. `ac.format` says how ops are written. Emission is
@@ -30,7 +31,7 @@ from collections.abc import Mapping
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AnyOf,
     AttrSizedOperandSegments,
@@ -67,9 +68,7 @@ from tilewright.ir.ac.epilogue import (
 )
 from tilewright.ir.ac.format import AcOperation, Values, types_of
 from tilewright.ir.ac.loops import (
-    TILE_INDICES as TILE_INDICES,
-)
-from tilewright.ir.ac.loops import (
+    TILE_INDICES,
     GroupTilesOp,
     LoopOp,
     NextGroupTileOp,
@@ -99,8 +98,16 @@ from tilewright.ir.ac.types import (
     TransactionType,
     issued_types,
 )
-from tilewright.ir.sizes import AnySize, SizeAttr
+from tilewright.ir.sizes import AnySize
 from tilewright.ir.tier import ExecutionAttr, MemoryType
+
+__all__ = [
+    "TILE_INDICES", "AffineOp", "BulkCommitOp", "BulkWaitOp", "ConstantOp", "CopyStoreOp", "ExtentOp", "FenceProxyOp",
+    "FragmentLoadOp", "FragmentType", "GlobalStoreOp", "IndexDivideOp", "IndexLoadOp", "IndexNumberOp", "LoopOp",
+    "NamedBarrierSyncOp", "NextGroupTileOp", "RangeOp", "RoundOp", "RowsStoreOp", "ScalarOp", "StageWriteOp",
+    "StagedType", "TilesOp", "TurnPassOp", "UnitPassOp", "UnitRangeOp", "YieldOp",
+]  # fmt: skip
+"""Named here besides what this module defines."""
 
 # ---------------------------------------------------------------- structure
 
@@ -650,25 +657,3 @@ def kernel_of(op: Operation) -> KernelOp:
         assert parent is not None, "an op of this dialect stands in a kernel"
         parent = parent.parent_op()
     return parent
-
-
-Ac = Dialect(
-    "ac",
-    [
-        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp,
-        GroupTilesOp, TurnGroupTilesOp,
-        NextGroupTileOp, RangeOp, UnitRangeOp, UnitPassOp, LoopOp, YieldOp, AffineOp,
-        IndexDivideOp, IndexLoadOp, ExtentOp, IndexNumberOp,
-        BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
-        BoxPrefetchOp,
-        CursorStartOp, AdvanceOp, BarrierWaitOp, DrainOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
-        WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,
-        FragmentLoadOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,
-        CopyStoreOp, BulkCommitOp, BulkWaitOp, GlobalStoreOp, RowsStoreOp,
-        ElementwiseOp, ElementLoadOp, FoldOp, ArgFoldOp, ElementStoreOp,
-    ],
-    [
-        RingType, CursorType, PhaseType, TransactionType, ReadingType, InflightType, AccumulatorType, FragmentType,
-        StagedType, DescriptorType, GlobalType, IndexType, ScalarType, SizeAttr,
-    ],
-)  # fmt: skip

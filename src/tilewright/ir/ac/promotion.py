@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute, Dialect, TypeAttribute
+from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
@@ -101,11 +101,3 @@ class PromotedReadOp(AcOperation):
     name = "ac.promoted.read"
     total = operand_def(PromotedType)
     result = result_def(ac.AccumulatorType)
-
-
-Ac = Dialect(
-    "ac",
-    [*ac.Ac.operations, PromotedStartOp, ScalesLoadOp, PromoteOp, PromotedReadOp],
-    [*ac.Ac.attributes, PromotedType, ScalesType],
-)
-"""The whole dialect: these operations with those of `ac`."""

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute, Dialect, TypeAttribute
+from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_attr_definition,
@@ -33,7 +33,6 @@ from xdsl.irdl import (
 )
 
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac import promotion as ac_promotion
 from tilewright.ir.ac.format import AcOperation, Values, types_of
 from tilewright.ir.ac.types import issued_types
 from tilewright.ir.plain_attributes import PlainParameters
@@ -120,11 +119,3 @@ class ComputedIssueOp(AcOperation):
     @classmethod
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
         return issued_types(properties, [kind.ring for kind in types_of(ComputedType, operands, "computed")])
-
-
-Ac = Dialect(
-    "ac",
-    [*ac_promotion.Ac.operations, VectorLoadOp, OperandReadOp, ComputedIssueOp],
-    [*ac_promotion.Ac.attributes, ComputedType, VectorType],
-)
-"""The whole dialect: these operations with those of `ac` and `ac.promotion`."""

@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Dialect
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -36,14 +35,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 
-from tilewright.ir.ac import async_copy as ac_async_copy
-from tilewright.ir.ac import handed as ac_handed
-from tilewright.ir.ac import issue_order as ac_issue_order
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac import remade as ac_remade
-from tilewright.ir.ac import split as ac_split
-from tilewright.ir.ac import team as ac_team
-from tilewright.ir.ac import tensor_memory as ac_tensor_memory
 from tilewright.ir.ac.format import AcOperation
 
 STREAM_INDICES = 4
@@ -137,20 +129,3 @@ class PartialAddOp(AcOperation):
     slot = operand_def(ac.IndexType)
     unit = operand_def(ac.IndexType)
     sum = result_def(ac.AccumulatorType)
-
-
-Ac = Dialect(
-    "ac",
-    [
-        *ac_async_copy.Ac.operations,
-        *(StreamPartOp, TurnStreamPartOp, PartialStoreOp, PartialAddOp),
-        *ac_remade.OPERATIONS,
-        ac_split.SplitPartOp,
-        *ac_team.OPERATIONS,
-        *ac_issue_order.OPERATIONS,
-        *ac_handed.OPERATIONS,
-        *ac_tensor_memory.OPERATIONS,
-    ],
-    [*ac_async_copy.Ac.attributes, *ac_tensor_memory.TYPES],
-)
-"""The whole dialect: these operations with those of the modules below."""

@@ -58,6 +58,3 @@ class TeamSumOp(AcOperation):
     team = operand_def(IndexType)
     unit = operand_def(IndexType)
     sum = result_def(AccumulatorType)
-
-
-OPERATIONS = (TeamAfterOp, TeamSumOp)

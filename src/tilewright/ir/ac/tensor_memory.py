@@ -549,7 +549,3 @@ OPERATIONS = (
     TensorMemoryOp, TensorInitOp, TensorAllocOp, TensorRelinquishOp, TensorDeallocOp, *UNIT_OPERATIONS,
     *SLOT_OPERATIONS,
 )  # fmt: skip
-TYPES = (
-    TensorMemoryType, TensorInflightType, TensorAccumulatorType, TensorOperandType, TensorFillingType,
-    TensorFactorsType,
-)  # fmt: skip

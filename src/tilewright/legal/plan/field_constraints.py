@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
-from tilewright.legal.tensor_map.common_rules import Driver
 from tilewright.legal.tensor_map.enumerations import (
     FILLS,
     INTERLEAVES,
@@ -64,7 +63,7 @@ def with_values(map: TensorMap, values: Mapping[str, int]) -> TensorMap:
 
 @lru_cache(maxsize=512)
 def rule_constraints(
-    target: Target, driver: Driver | None, rank: int, dtype: int, baked: tuple[tuple[str, int], ...]
+    target: Target, rank: int, dtype: int, baked: tuple[tuple[str, int], ...]
 ) -> tuple[Constraint, ...]:
     """The rules of maps of this rank and data type, as constraints between the fields that `baked` leaves open.
 
@@ -72,7 +71,7 @@ def rule_constraints(
     """
     known = {"dtype": dtype, "rank": rank, **dict(baked)}
     groups: dict[str, list[Rule]] = {}
-    for rule in tiled_rules(target, driver):
+    for rule in tiled_rules(target):
         if _may_apply(rule, known):
             groups.setdefault(_rule_name(rule), []).append(rule)
     return tuple(_constraint(name, tuple(rules), known, rank) for name, rules in groups.items())

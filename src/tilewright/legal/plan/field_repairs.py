@@ -102,7 +102,7 @@ def _nearest(question: Question, map: TensorMap, changed: list[str]) -> TensorMa
             fields[name] = range(1, most + 1)
             costs.append(_large(name))
     baked = tuple((name, values[name]) for name in _NAMES if name not in changed)
-    rules = rule_constraints(question.target, None, map.rank, values["dtype"], baked)
+    rules = rule_constraints(question.target, map.rank, values["dtype"], baked)
     answer = choose(fields, rules, costs, engine="search", effort=_EFFORT)
     if not isinstance(answer, Chosen):
         return None

@@ -24,11 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac.fragment import (
-    AccumulatorStartOp,
-    FragmentFullOp,
-    FragmentReadOp,
-)
+from tilewright.ir.ac.fragment import AccumulatorStartOp, FragmentFullOp, FragmentReadOp
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
@@ -50,26 +46,18 @@ from tilewright.ir.tile.repeats import bare
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.lower.build import Build, affine, counted_loop
 from tilewright.lower.cascade import point_maps, slot_product, tensor_product
+from tilewright.lower.cascade.carried import Carried
 from tilewright.lower.cascade.issued_ahead import Ahead, read_issued
 from tilewright.lower.cascade.own_walk import pass_rest, walked_symbol
 from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
-from tilewright.lower.cascade.point_values import (
-    numbers_of_rows,
-)
+from tilewright.lower.cascade.point_values import numbers_of_rows
 from tilewright.lower.cascade.remade import end_rooms, start_rooms
 from tilewright.lower.cascade.results import store_result
-from tilewright.lower.cascade.running import Postponed, Room, Running, State, Staying, Unsettled, flat, unflat
+from tilewright.lower.cascade.running import Postponed, Room, Running, State, Staying, Unsettled
 from tilewright.lower.cascade.shared import Shared
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
-from tilewright.lower.cascade.slots import (
-    Ring,
-    leaders,
-    matrix_layout,
-    release,
-    step_elements,
-    wgmma_wait,
-)
+from tilewright.lower.cascade.slots import Ring, leaders, matrix_layout, release, step_elements, wgmma_wait
 from tilewright.lower.cascade.value_product import issue_held, products_of_values
 from tilewright.lower.cascade.walked_store import boxed_stores
 from tilewright.lower.cascade.walked_sums import sums_of_walk
@@ -179,11 +167,7 @@ class Consumer:
         if self.summed:
             self.values |= sums_of_walk(self, op, self.summed)
             return
-        inside = list(op.body.block.ops)
-        outer = {value for each in inside for value in each.operands if value.owner not in inside}
-        for value in sorted(outer, key=self.order):
-            if value not in op.body.block.args:
-                self.keep(bare(value))
+        self.keep_outer(op)
         needed = self.needed_slots(op)
         for load in needed:
             if self.rings[load].decision.resident:
@@ -200,38 +184,38 @@ class Consumer:
         if alone:
             # The first iteration by itself: no product is left to it or still runs, no sum stands in tensor memory.
             state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
-        carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying)]
-        carried += [*(self.rooms[load] for load in roomed), *flat(state)]
-        carried += [self.ahead.cursor] if self.ahead is not None else []
-        # A slot that stays has been read when an iteration ends.
-        types = [value.type for value in carried]
-        retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
-        types[len(passing) : len(passing) + len(staying)] = retired
-        inner, block, loop = counted_loop(self.build, int(alone), carried, symbol=walked_symbol(self.d), types=types)
-
-        def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[State]]:
-            """The consumer that goes on with these values of the loop, and the state."""
-            cursors = dict(zip(passing, values, strict=False))
-            held = dict(zip(staying, values[len(passing) :], strict=False))
-            rooms = dict(zip(roomed, values[len(passing) + len(staying) :], strict=False))
-            rest = values[len(passing) + len(staying) + len(roomed) :]
-            ahead = None if self.ahead is None else replace(self.ahead, cursor=values[-1])
-            moved = replace(
-                self, cursors=self.cursors | cursors, held=self.held | held, rooms=self.rooms | rooms, ahead=ahead
-            )
-            return moved, unflat(rest, state)
-
-        body, entering = taken(block.args[1:])
+        carried = Carried(passing, staying, roomed, state)
+        values = carried.values(self, state)
+        types, symbol = carried.types(self, values), walked_symbol(self.d)
+        inner, block, loop = counted_loop(self.build, int(alone), values, symbol=symbol, types=types)
+        body, entering = carried.taken(self, block.args[1:])
         yielded = self.iterate(op, entering, late, inner, block.args[0], body)
-        following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying)]
-        following += [body.rooms[load] for load in roomed]
-        last = [body.ahead.cursor] if body.ahead is not None else []
-        inner.add(ac.YieldOp.create(operands=[*following, *flat(yielded), *last]))
+        inner.add(ac.YieldOp.create(operands=carried.values(body, yielded)))
         if late is None:
             pass_issue(self.build, self.issue_order)
-        after, left = taken(list(loop.outputs))
+        after, left = carried.taken(self, list(loop.outputs))
         self.cursors, self.held, self.rooms, self.ahead = after.cursors, after.held, after.rooms, after.ahead
-        for output, item in zip(op.outputs, left, strict=True):
+        self.take_state(op.outputs, left)
+        if self.postponed:
+            # It reads none of them: the next tile's may come meanwhile.
+            self.give_back(later)
+        self.issue_postponed()
+        if self.running and self.memory is None:
+            for value in numbers_of_rows(self.program, op, self.axes, self.values):
+                self.kept(value)
+        self.settle()
+
+    def keep_outer(self, loop: tile.LoopOp) -> None:
+        """Have what a walk reads of outside it before it."""
+        inside = list(loop.body.block.ops)
+        outer = {value for each in inside for value in each.operands if value.owner not in inside}
+        for value in sorted(outer, key=self.order):
+            if value not in loop.body.block.args:
+                self.keep(bare(value))
+
+    def take_state(self, outputs: Sequence[SSAValue], state: Sequence[State]) -> None:
+        """What a walk leaves behind."""
+        for output, item in zip(outputs, state, strict=True):
             if isinstance(item, Postponed):
                 self.postponed[output] = item
             elif isinstance(item, Staying):
@@ -241,14 +225,6 @@ class Consumer:
                 self.running[output] = Running(item.inflight, readings, computed=True)
             else:
                 self.values[output] = item
-        if self.postponed:
-            # It reads none of them: the next tile's may come meanwhile.
-            self.give_back(later)
-        self.issue_postponed()
-        if self.running and self.memory is None:
-            for value in numbers_of_rows(self.program, op, self.axes, self.values):
-                self.kept(value)
-        self.settle()
 
     def of_all_parts(self, output: SSAValue, total: SSAValue) -> SSAValue:
         """A walk's sum, of which this is a part where several CTAs walk it: those of a cluster add up, and each goes on

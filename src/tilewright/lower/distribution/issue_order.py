@@ -14,7 +14,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.lower.build import INDEX, Build
-from tilewright.lower.ptx.lowering import Lowering
+from tilewright.lower.ptx.lowering import Emitters, Lowering
 from tilewright.lower.ptx.places import IndexPlace
 
 IssueOrder = tuple[SSAValue, SSAValue]
@@ -57,24 +57,35 @@ def end_issue_order(build: Build, order: IssueOrder | None, unit: SSAValue) -> N
         build.add(IssueOrderEndOp.create(operands=[order[0], unit]))
 
 
-def lower_issue_order(lowering: Lowering, op: IssueOrderStartOp | IssueTakeOp | IssuePassOp | IssueOrderEndOp) -> None:
-    text = lowering.text
-    match op:
-        case IssueOrderStartOp():
-            role = op.parent_op()
-            assert isinstance(role, ac.RoleOp)
-            unit, first = lowering.index(op.unit), op.first_barrier.data
-            own = text.into("b32", "add.u32", unit, first)
-            is_last = text.into("pred", "setp.eq.u32", unit, role.execution.count.data - 1)
-            above = text.into("b32", "add.u32", unit, first + 1)
-            following = text.into("b32", "selp.b32", first, above, is_last)
-            text.emit("bar.arrive", following, _THREADS, guard=is_last)
-            lowering.places[op.own] = IndexPlace(own)
-            lowering.places[op.following] = IndexPlace(following)
-        case IssueTakeOp():
-            text.emit("bar.sync", lowering.index(op.barrier), _THREADS)
-        case IssuePassOp():
-            text.emit("bar.arrive", lowering.index(op.barrier), _THREADS)
-        case IssueOrderEndOp():
-            is_first = text.into("pred", "setp.eq.u32", lowering.index(op.unit), 0)
-            text.emit("bar.sync", lowering.index(op.barrier), _THREADS, guard=is_first)
+def _start(lowering: Lowering, op: IssueOrderStartOp) -> None:
+    text, role = lowering.text, op.parent_op()
+    assert isinstance(role, ac.RoleOp)
+    unit, first = lowering.index(op.unit), op.first_barrier.data
+    own = text.into("b32", "add.u32", unit, first)
+    is_last = text.into("pred", "setp.eq.u32", unit, role.execution.count.data - 1)
+    above = text.into("b32", "add.u32", unit, first + 1)
+    following = text.into("b32", "selp.b32", first, above, is_last)
+    text.emit("bar.arrive", following, _THREADS, guard=is_last)
+    lowering.places[op.own] = IndexPlace(own)
+    lowering.places[op.following] = IndexPlace(following)
+
+
+def _take(lowering: Lowering, op: IssueTakeOp) -> None:
+    lowering.text.emit("bar.sync", lowering.index(op.barrier), _THREADS)
+
+
+def _pass(lowering: Lowering, op: IssuePassOp) -> None:
+    lowering.text.emit("bar.arrive", lowering.index(op.barrier), _THREADS)
+
+
+def _end(lowering: Lowering, op: IssueOrderEndOp) -> None:
+    is_first = lowering.text.into("pred", "setp.eq.u32", lowering.index(op.unit), 0)
+    lowering.text.emit("bar.sync", lowering.index(op.barrier), _THREADS, guard=is_first)
+
+
+EMITTERS: Emitters = {
+    IssueOrderStartOp: _start,
+    IssueTakeOp: _take,
+    IssuePassOp: _pass,
+    IssueOrderEndOp: _end,
+}

@@ -14,8 +14,8 @@ bar.warp.sync. Checked by: tests/lower/distribution/test_group_tiles.py.
 from __future__ import annotations
 
 from tilewright.ir.ac import operations as ac
-from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
-from tilewright.lower.fragment.store_rows import instance_address, store_along_rows
+from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets
+from tilewright.lower.fragment.store_rows import instance_address, stage_part, store_along_rows
 from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, element_address, row_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
@@ -101,15 +101,9 @@ def store_in_vectors(
         ]
         for begin in range(0, fragment.columns, chunk):
             end = min(begin + chunk, fragment.columns)
-            staging = Staging(
-                text, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0
-            )  # fmt: skip
-            text.emit("bar.warp.sync", -1)
-            if element_bytes == 2:
-                stage_matrices(staging, block)
-            else:
-                stage_pairs(staging, block)
-            text.emit("bar.warp.sync", -1)
+            stage_part(
+                Staging(text, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0), block
+            )
             fits = text.into("pred", "setp.gt.s32", columns_left, begin)
             if end - begin < chunk:
                 fits = text.into("pred", "setp.lt.and.u32", vector, (end - begin) // vector_elements, fits)

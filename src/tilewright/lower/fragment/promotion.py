@@ -16,9 +16,17 @@ from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, Promoted
 from tilewright.lower.fragment.epilogue import lane_offsets
 from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.ptx.emit import Text, float_literal
-from tilewright.lower.ptx.lowering import Lowering, integers
+from tilewright.lower.ptx.lowering import Emitters, Lowering, integers, placed
 from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op, scalar_register
-from tilewright.lower.ptx.places import AccumulatorPlace, GlobalPlace, Places, ScalarPlace, ScalesBase, ScalesPlace
+from tilewright.lower.ptx.places import (
+    AccumulatorPlace,
+    GlobalPlace,
+    Place,
+    Places,
+    ScalarPlace,
+    ScalesBase,
+    ScalesPlace,
+)
 
 _BLOCK_ROWS = 64
 _MOST_KEPT = 8
@@ -29,23 +37,19 @@ _GROUP_COLUMNS = 8
 """Columns of which a thread holds one pair."""
 
 
-def lower_promotion(lowering: Lowering, op: PromotedStartOp | ScalesLoadOp | PromoteOp | PromotedReadOp) -> None:
-    match op:
-        case PromotedStartOp():
-            kind = op.result.type
-            assert isinstance(kind, PromotedType)
-            zero = float_literal(0.0)
-            blocks = tuple(
-                tuple(lowering.text.into("f32", "mov.f32", zero) for _ in range(kind.n.data // 2))
-                for _ in range(kind.m.data // _BLOCK_ROWS)
-            )
-            lowering.places[op.result] = AccumulatorPlace(blocks, kind.n.data)
-        case ScalesLoadOp():
-            lowering.places[op.result] = _load(lowering, op)
-        case PromoteOp():
-            _promote(lowering, op)
-        case PromotedReadOp():
-            lowering.places[op.result] = lowering.place(op.total)
+def _start(lowering: Lowering, op: PromotedStartOp) -> AccumulatorPlace:
+    kind = op.result.type
+    assert isinstance(kind, PromotedType)
+    zero = float_literal(0.0)
+    blocks = tuple(
+        tuple(lowering.text.into("f32", "mov.f32", zero) for _ in range(kind.n.data // 2))
+        for _ in range(kind.m.data // _BLOCK_ROWS)
+    )
+    return AccumulatorPlace(blocks, kind.n.data)
+
+
+def _read(lowering: Lowering, op: PromotedReadOp) -> Place:
+    return lowering.place(op.total)
 
 
 def _load(lowering: Lowering, op: ScalesLoadOp) -> ScalesPlace:
@@ -217,3 +221,11 @@ def _scale(text: Text, op: PromoteOp, numbers: tuple[str, ...]) -> str:
         if not lower_scalar_op(text, scalars, item):
             raise AssertionError(f"{item.name} cannot stand in a scale's region")
     raise AssertionError("a scale's region yields its result")
+
+
+EMITTERS: Emitters = {
+    PromotedStartOp: placed(_start),
+    ScalesLoadOp: placed(_load),
+    PromoteOp: _promote,
+    PromotedReadOp: placed(_read),
+}

@@ -26,7 +26,7 @@ from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
 from tilewright.lower.fragment.held_operand import is_kept_by_waits, waits_of
 from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, element_address, load_as_float
-from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
+from tilewright.lower.ptx.lowering import Emitters, Lowering, integers, placed, slot_of
 from tilewright.lower.ptx.numbers.scalar import widened_pair
 from tilewright.lower.ptx.numbers.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.ptx.places import (
@@ -56,16 +56,6 @@ _REGISTERS = 4
 _REGISTER_BYTES = 4
 _MOST_WARPGROUPS = 32
 """More than a CTA has."""
-
-
-def lower_register_operand(lowering: Lowering, op: VectorLoadOp | OperandReadOp | ComputedIssueOp) -> None:
-    match op:
-        case VectorLoadOp():
-            lowering.places[op.result] = _load(lowering, op)
-        case OperandReadOp():
-            lowering.places[op.result] = _read(lowering, op)
-        case ComputedIssueOp():
-            _issue(lowering, op)
 
 
 def _load(lowering: Lowering, op: VectorLoadOp) -> VectorPlace:
@@ -262,3 +252,10 @@ def issue_from_registers(
     lowering.places[op.reading] = slot
     if there and isinstance(op, FragmentIssueOp) and is_kept_by_waits(op.a):
         lowering.read_registers |= dict.fromkeys(waits_of(op.reading), known)
+
+
+EMITTERS: Emitters = {
+    VectorLoadOp: placed(_load),
+    OperandReadOp: placed(_read),
+    ComputedIssueOp: _issue,
+}

@@ -41,7 +41,7 @@ from tilewright.lower.fragment.register_operand import (
     read_matrices,
 )
 from tilewright.lower.ptx.emit import float_bits
-from tilewright.lower.ptx.lowering import Lowering, slot_of
+from tilewright.lower.ptx.lowering import Emitters, Lowering, slot_of
 from tilewright.lower.ptx.numbers.scalar import emit_scalar
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
@@ -57,30 +57,11 @@ _QUAD = (1, 2)
 """Distances, in lanes, of the exchanges after which the four threads of a row have all its numbers."""
 _LAST_LANE = 31
 
-FragmentOp = (
-    FragmentFullOp | FragmentMapOp | FragmentFoldOp | FragmentReadOp | AccumulatorStartOp | AccumulatorPartsOp
-    | FragmentIssueOp
-)  # fmt: skip
 
-
-def lower_fragment(lowering: Lowering, op: FragmentOp) -> None:
-    match op:
-        case FragmentFullOp():
-            _full(lowering, op)
-        case FragmentMapOp():
-            lower_map(lowering, op)
-        case FragmentFoldOp():
-            _fold(lowering, op)
-        case FragmentReadOp():
-            _read(lowering, op)
-        case AccumulatorStartOp():
-            _start(lowering, op)
-        case AccumulatorPartsOp():
-            accumulator = lowering.place(op.accumulator)
-            assert isinstance(accumulator, AccumulatorPlace)
-            lowering.places.update(zip(op.parts, parts_of(accumulator, accumulator.n // len(op.parts)), strict=True))
-        case FragmentIssueOp():
-            _issue(lowering, op)
+def _parts(lowering: Lowering, op: AccumulatorPartsOp) -> None:
+    accumulator = lowering.place(op.accumulator)
+    assert isinstance(accumulator, AccumulatorPlace)
+    lowering.places.update(zip(op.parts, parts_of(accumulator, accumulator.n // len(op.parts)), strict=True))
 
 
 def _kind(value: SSAValue) -> ac.FragmentType:
@@ -196,3 +177,14 @@ def _issue(lowering: Lowering, op: FragmentIssueOp) -> None:
 def _steps(registers: Sequence[str]) -> list[tuple[str, ...]]:
     """Of a 64-row block, A's registers for each step."""
     return [tuple(registers[first : first + _REGISTERS]) for first in range(0, len(registers), _REGISTERS)]
+
+
+EMITTERS: Emitters = {
+    FragmentFullOp: _full,
+    FragmentMapOp: lower_map,
+    FragmentFoldOp: _fold,
+    FragmentReadOp: _read,
+    AccumulatorStartOp: _start,
+    AccumulatorPartsOp: _parts,
+    FragmentIssueOp: _issue,
+}

@@ -51,6 +51,16 @@ def instance_address(lowering: Lowering, buffer: BufferPlace, unit: str) -> str:
     return lowering.text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, instance)
 
 
+def stage_part(staging: Staging, block: int) -> None:
+    """Put a chunk of a warp's rows into its part of shared memory, between two meetings of the warp."""
+    staging.text.emit("bar.warp.sync", -1)
+    if ELEMENT_BYTES[staging.fragment.element] == 2:
+        stage_matrices(staging, block)
+    else:
+        stage_pairs(staging, block)
+    staging.text.emit("bar.warp.sync", -1)
+
+
 def store_along_rows(
     lowering: Lowering,
     fragment: StoredPlace,
@@ -84,15 +94,9 @@ def store_along_rows(
     for block in range(fragment.row_blocks):
         for begin in range(0, fragment.columns, chunk):
             end = min(begin + chunk, fragment.columns)
-            staging = Staging(
-                text, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0
-            )  # fmt: skip
-            text.emit("bar.warp.sync", -1)
-            if element_bytes == 2:
-                stage_matrices(staging, block)
-            else:
-                stage_pairs(staging, block)
-            text.emit("bar.warp.sync", -1)
+            stage_part(
+                Staging(text, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0), block
+            )
             _store_chunk(rows, plans[end - begin], block, begin, end - begin)
 
 

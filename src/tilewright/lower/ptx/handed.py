@@ -10,25 +10,27 @@ tests/end_to_end/test_blackwell_handed.py.
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
 from tilewright.ir.ac.handed import WorkAskOp, WorkTakeOp
 from tilewright.lower.ptx.copies.rings import barrier_address
-from tilewright.lower.ptx.lowering import Lowering, slot_of
+from tilewright.lower.ptx.lowering import Emitters, Lowering, slot_of
 from tilewright.lower.ptx.places import BufferPlace, SlotPlace
 
 _UNIT_THREADS = 128
 
 
-def lower_handed(lowering: Lowering, op: WorkAskOp | WorkTakeOp) -> None:
-    text, buffer = lowering.text, lowering.place(op.buffer)
-    assert isinstance(buffer, BufferPlace)
-    if isinstance(op, WorkAskOp):
-        slot = slot_of(lowering, op.tx)
-        opcode = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128"
-        text.emit(opcode, f"[{_answer(lowering, buffer, slot)}]", f"[{barrier_address(lowering, slot, 0)}]")
-        return
-    slot = slot_of(lowering, op.phase)
+def _ask(lowering: Lowering, op: WorkAskOp) -> None:
+    slot = slot_of(lowering, op.tx)
+    opcode = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128"
+    answer = _answer(lowering, op.buffer, slot)
+    lowering.text.emit(opcode, f"[{answer}]", f"[{barrier_address(lowering, slot, 0)}]")
+
+
+def _take(lowering: Lowering, op: WorkTakeOp) -> None:
+    text, slot = lowering.text, slot_of(lowering, op.phase)
     low, high = text.register("b64"), text.register("b64")
-    text.emit("ld.shared.v2.b64", f"{{{low}, {high}}}", f"[{_answer(lowering, buffer, slot)}]")
+    text.emit("ld.shared.v2.b64", f"{{{low}, {high}}}", f"[{_answer(lowering, op.buffer, slot)}]")
     text.emit("fence.proxy.async.shared::cta")
     answer = text.into("b128", "mov.b128", f"{{{low}, {high}}}")
     granted = text.into("pred", "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128", answer)
@@ -45,6 +47,14 @@ def lower_handed(lowering: Lowering, op: WorkAskOp | WorkTakeOp) -> None:
     lowering.granted[loop] = following, granted
 
 
-def _answer(lowering: Lowering, buffer: BufferPlace, slot: SlotPlace) -> str:
-    base = lowering.text.into("b32", "add.u32", lowering.shared_base, buffer.address)
-    return lowering.text.into("b32", "mad.lo.u32", slot.stage, buffer.slot_bytes, base)
+def _answer(lowering: Lowering, buffer: SSAValue, slot: SlotPlace) -> str:
+    place = lowering.place(buffer)
+    assert isinstance(place, BufferPlace)
+    base = lowering.text.into("b32", "add.u32", lowering.shared_base, place.address)
+    return lowering.text.into("b32", "mad.lo.u32", slot.stage, place.slot_bytes, base)
+
+
+EMITTERS: Emitters = {
+    WorkAskOp: _ask,
+    WorkTakeOp: _take,
+}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -67,6 +68,11 @@ class LeftTile:
     following: str
 
 
+Emitter = Callable[["Lowering", Any], None]
+"""Emits one operation of some class."""
+Emitters = Mapping[type[Operation], Emitter]
+
+
 @dataclass(slots=True)
 class Lowering:
     """What every op's lowering shares: the text, where values are, and the kernel's fixed registers."""
@@ -79,6 +85,7 @@ class Lowering:
     launch_registers: int
     facts: Target
     passed: PassedSizes = NONE_PASSED
+    emitters: Emitters = field(default_factory=dict[type[Operation], Emitter])
     trips: dict[str, str] = field(default_factory=dict[str, str])
     """Of loops over a symbol that this tile has a part of: the register that says how many."""
     has_rows: str = ""
@@ -115,6 +122,14 @@ class Lowering:
     operand_registers: dict[tuple[int, int], list[str]] = field(default_factory=dict[tuple[int, int], "list[str]"])
     """A's registers of the products that take it from there, by how many there are."""
 
+    def emit_block(self, block: Block) -> None:
+        """Every operation of a region, in order."""
+        for op in block.ops:
+            emitter = self.emitters.get(type(op))
+            if emitter is None:
+                raise AssertionError(f"no lowering for {op.name}")
+            emitter(self, op)
+
     def place(self, value: SSAValue) -> Place:
         return self.places[value]
 
@@ -145,6 +160,24 @@ class Lowering:
                 self.spare.remove(place)
                 return place
         return ScalesPlace({key: self.text.register("f32") for key in keys}, by_row, run)
+
+
+def placed(emit: Callable[[Lowering, Any], Place]) -> Emitter:
+    """Emits an operation whose only result is at the place that `emit` gives."""
+
+    def emitter(lowering: Lowering, op: Operation) -> None:
+        lowering.places[op.results[0]] = emit(lowering, op)
+
+    return emitter
+
+
+def emitted(opcode: str) -> Emitter:
+    """Emits one instruction without operands."""
+    return lambda lowering, op: lowering.text.emit(opcode)
+
+
+def nothing(lowering: Lowering, op: Operation) -> None:
+    """Of an operation for the proof alone, or read where its block is lowered."""
 
 
 def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:

@@ -111,8 +111,7 @@ def _control(warp: Warp, strand: Strand, step: Step, body: Control) -> bool:
             strand.pc += 1
             return True
         if chosen != mask:
-            strand.mask = chosen
-            warp.strands.append(Strand(strand.pc + 1, mask ^ chosen))
+            warp.part(mask, chosen)
             return warp.select()
     in_flight = warp.in_flight
     if in_flight and not (step.reads.isdisjoint(in_flight) and step.writes.isdisjoint(in_flight)):

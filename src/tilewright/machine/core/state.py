@@ -140,6 +140,14 @@ class Warp:
     def done(self) -> bool:
         return not self.strands
 
+    def part(self, mask: int, chosen: int) -> int:
+        """Go on with the chosen lanes of `mask`, those of the current strand; the others are one step ahead. Its
+        place."""
+        strand = self.current
+        self.strands.append(Strand(strand.pc + 1, mask ^ chosen))
+        strand.mask = chosen
+        return strand.pc
+
     def select(self) -> bool:
         """Merge strands that meet, and make the one to run `current`. False if none may run now."""
         strands = self.strands

@@ -30,7 +30,7 @@ from tilewright.base.span import Span
 from tilewright.base.value import dataclass
 from tilewright.machine.core.event import BarrierPeek, BarrierWait
 from tilewright.machine.core.lanes import FULL, predicate_mask
-from tilewright.machine.core.state import Strand, Warp
+from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Control, Signal, Step
 from tilewright.machine.protocol.slicing.slice import Slice
 from tilewright.machine.protocol.slicing.slice_operands import writes_of
@@ -188,9 +188,7 @@ class PeekedOutcomes:
             if not chosen:
                 return None
             if chosen != mask:
-                strand = warp.current
-                warp.strands.append(Strand(strand.pc + 1, mask ^ chosen))
-                strand.mask = chosen
+                warp.part(mask, chosen)
             return body.act(warp, chosen)
 
         return decide

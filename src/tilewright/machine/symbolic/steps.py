@@ -26,7 +26,7 @@ from tilewright.machine.core.lanes import (
     selector,
 )
 from tilewright.machine.core.memory import SHARED_WINDOW
-from tilewright.machine.core.state import Strand, Warp
+from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.slicing.slice import Slice
 from tilewright.machine.symbolic.exchanged_lanes import exchanged
@@ -135,10 +135,7 @@ def _noting_guard(step: Step, wrapper: _Wrapper, body: Control) -> Step:
         if not chosen:
             return None
         if chosen != mask:
-            strand = warp.current
-            warp.strands.append(Strand(strand.pc + 1, mask ^ chosen))
-            strand.mask = chosen
-            return strand.pc
+            return warp.part(mask, chosen)
         if body.converged and mask != warp.live:
             return Signal.CONVERGE
         return act(warp, mask)

@@ -22,7 +22,7 @@ from tilewright.machine.core.event import Access
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.lanes import FULL, Registers, predicate_mask
 from tilewright.machine.core.program import decode_one
-from tilewright.machine.core.state import Strand, Warp
+from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.constant_words import LoadAddress, reads_open_constants
 from tilewright.machine.protocol.slicing.slice import Slice
@@ -347,10 +347,7 @@ def _guarded_control(facts: StepFacts, step: Step, body: Control, act: _BODIES, 
         if not chosen:
             return None
         if chosen != mask:
-            strand = warp.current
-            warp.strands.append(Strand(strand.pc + 1, mask ^ chosen))
-            strand.mask = chosen
-            return strand.pc
+            return warp.part(mask, chosen)
         if body.converged and mask != warp.live:
             return Signal.CONVERGE
         return act(warp, mask)
@@ -394,11 +391,8 @@ def _branch(facts: StepFacts, step: Step, body: Control, tracker: Tracker) -> _B
             return None
         if chosen != mask:
             strand = warp.current
-            warp.strands.append(Strand(strand.pc + 1, mask ^ chosen))
-            strand.mask = chosen
-            if isinstance(result := body.act(warp, chosen), int):
-                return result
-            return strand.pc
+            warp.part(mask, chosen)
+            return result if isinstance(result := body.act(warp, chosen), int) else strand.pc
         return body.act(warp, mask)
 
     return branch

@@ -29,13 +29,7 @@ from xdsl.ir import Operation
 
 from tilewright.base.element import parse_element
 from tilewright.contract.typestate.places.footprint import merged, overlap
-from tilewright.contract.typestate.program import (
-    SWIZZLE_PERIOD_BYTES,
-    SWIZZLE_SPAN_BYTES,
-    Buffer,
-    integers,
-    type_of,
-)
+from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers, type_of
 from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.token import Filling, Index, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
@@ -73,12 +67,10 @@ def async_copy_step(walk: RoleWalk, op: Operation) -> bool:
 
 
 def _issue(walk: RoleWalk, op: AsyncCopyIssueOp) -> None:
-    filling = walk.take(op, op.tx)
+    filling = walk.take_as(op, op.tx, Filling)
     buffer, source = walk.buffer_of(op, op.buffer), walk.global_of(op, op.source)
     coordinates = walk.indices(op, list(op.coordinates))
-    if not isinstance(filling, Filling) or buffer is None or source is None:
-        if filling is not None and not isinstance(filling, Filling):
-            walk.report("LV008", op, f"{op.name} cannot take {describe(filling)}")
+    if filling is None or buffer is None or source is None:
         walk.give(op, op.result, None)
         return
     if buffer.ring != filling.ring:
@@ -160,10 +152,8 @@ def _place(walk: RoleWalk, op: AsyncCopyIssueOp, filling: Filling, buffer: Buffe
 
 
 def _arrive(walk: RoleWalk, op: AsyncCopyArriveOp) -> None:
-    filling = walk.take(op, op.tx)
-    if not isinstance(filling, Filling):
-        if filling is not None:
-            walk.report("LV008", op, f"{op.name} cannot take {describe(filling)}")
+    filling = walk.take_as(op, op.tx, Filling)
+    if filling is None:
         return
     if filling.bytes_left > 0:
         walk.report("TX001", op, f"{filling.bytes_left} announced bytes of ring {filling.ring} are never issued")
@@ -174,10 +164,8 @@ def _arrive(walk: RoleWalk, op: AsyncCopyArriveOp) -> None:
 
 
 def _fence(walk: RoleWalk, op: AsyncCopyFenceOp) -> None:
-    slot = walk.take(op, op.phase)
-    if not isinstance(slot, Slot):
-        if slot is not None:
-            walk.report("LV008", op, f"{op.name} cannot take {describe(slot)}")
+    slot = walk.take_as(op, op.phase, Slot)
+    if slot is None:
         walk.give(op, op.result, None)
         return
     if slot.side != "full":

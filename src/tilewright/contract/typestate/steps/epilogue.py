@@ -1,19 +1,15 @@
-"""What do staging, bulk stores and element-by-element operations do to a unit's state, and which break a rule?
+"""What do loads, plain stores and element-by-element operations do to a unit's state, and which break a rule?
 
-A staging slot goes round: written by all threads, fenced towards the async proxy by each, made ready by a barrier of
-the unit, read by a bulk store of the first thread, and free again when that thread has waited for the store's group and
-a barrier has told the others. Which groups may still be reading is a may-set, kept twice: as the first thread knows it,
-and as all threads know it since the last barrier.
+Bulk stores and what is staged for them are in `staging`.
 
-Not handled: staging memory shared between roles. Global memory is seen as whole arrays: one that is read and written
-by the same kernel is left undecided unless each thread reads only the elements that it writes.
+Not handled: global memory is seen as whole arrays. One that is read and written by the same kernel is left undecided
+unless each thread reads only the elements that it writes.
 Checked by: tests/contract/typestate/test_typestate_mutations.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -23,32 +19,21 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.base.element import Element, parse_element
 from tilewright.base.size import Size, ceil_div, computed, divisor, product
 from tilewright.contract.typestate.places.array_parts import ArrayView, array_of
-from tilewright.contract.typestate.places.copy_starts import check_start
-from tilewright.contract.typestate.places.footprint import box_extent_bytes
-from tilewright.contract.typestate.places.staged_places import Chunk, check_places
 from tilewright.contract.typestate.places.store_places import may_share
-from tilewright.contract.typestate.program import Buffer, integers, type_of
+from tilewright.contract.typestate.program import integers, type_of
 from tilewright.contract.typestate.run_time_sizes import fixed, is_multiple, most_each, ranges_at, reaches_no_further
 from tilewright.contract.typestate.scalar_region import check_scalar, require_known
+from tilewright.contract.typestate.steps import staging
 from tilewright.contract.typestate.steps.index_load import require_integers
 from tilewright.contract.typestate.steps.rows import check_fold, require_shared_rows
 from tilewright.contract.typestate.steps.shared_columns import require_columns
+from tilewright.contract.typestate.steps.staging import take_fragment
 from tilewright.contract.typestate.steps.team import finished_place
 from tilewright.contract.typestate.steps.transpose import require_transposed
 from tilewright.contract.typestate.summary import StorePlace
-from tilewright.contract.typestate.token import (
-    WARP,
-    Fragment,
-    Index,
-    Staged,
-    Values,
-    after_wait,
-    appended,
-    describe,
-)
+from tilewright.contract.typestate.token import WARP, Fragment, Index, Values
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.sizes import sizes_of
 
@@ -67,49 +52,6 @@ def epilogue_step(walk: RoleWalk, op: Operation) -> bool:
     if walk.role.unit != "warpgroup128" and kind is not ac.AffineOp and kind is not ac.ElementwiseOp:
         walk.findings.doubt(f"in a role of {walk.role.unit}", op)
     return True
-
-
-def _commit_bulk(walk: RoleWalk, op: ac.BulkCommitOp) -> None:
-    walk.require_unit(op, op.unit)
-    state = walk.state
-    state.bulk_issuer = appended(state.bulk_issuer, state.open_stores)
-    state.bulk_unit = appended(state.bulk_unit, state.open_stores)
-    state.open_stores = frozenset()
-
-
-def _wait_bulk(walk: RoleWalk, op: ac.BulkWaitOp) -> None:
-    walk.require_unit(op, op.unit)
-    if op.pending.data < 0 or op.read.data not in (0, 1):
-        walk.findings.doubt(f"waits for {op.pending.data} groups with read {op.read.data}", op)
-    walk.state.bulk_issuer = after_wait(walk.state.bulk_issuer, max(0, op.pending.data))
-
-
-def finish_role(walk: RoleWalk) -> None:
-    """What must be over when the role ends."""
-    op, state = walk.role.op, walk.state
-    if state.uncommitted:
-        walk.report("WG001", op, f"{state.uncommitted} wgmma are never committed")
-    if state.open_stores:
-        walk.report("BG002", op, f"stores of {_slots(state.open_stores)} are never committed")
-    reading = frozenset(slot for group in state.bulk_issuer for slot in group)
-    if reading:
-        walk.report(
-            "BG003",
-            op,
-            f"stores of {_slots(reading)} may be in flight when the role ends",
-            steps=(
-                "the first thread issues a bulk store and ends without waiting for it",
-                "the CTA ends and its shared memory is given to another",
-                "the copy engine reads the other CTA's bytes",
-            ),
-        )
-
-
-def _slots(slots: frozenset[tuple[str, int]]) -> str:
-    return ", ".join(f"{buffer}[{slot}]" for buffer, slot in sorted(slots))
-
-
-# ---------------------------------------------------------------- fragments and global memory
 
 
 def _affine(walk: RoleWalk, op: ac.AffineOp) -> None:
@@ -169,22 +111,6 @@ def _require_pairs(walk: RoleWalk, op: ac.FragmentLoadOp, source: ArrayView | No
     ):
         walk.findings.doubt(f"loads pairs of {source.op.buffer.data} that may be torn or begin between two pairs", op)
     walk.findings.assume(f"{source.op.buffer.data} begins at a multiple of two of its elements")
-
-
-def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | Values | None:
-    """The fragment that `op` stores."""
-    token = walk.take(op, value)
-    if isinstance(token, Values):
-        if "k" in token.axes:
-            walk.findings.doubt("stores what is packed for a product", op)
-        return token
-    if isinstance(token, Fragment):
-        # Elementwise work may be done here, so this is where the accumulator's registers are read.
-        walk.state.fenced = False
-        return token
-    if token is not None:
-        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
-    return None
 
 
 def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
@@ -258,13 +184,7 @@ def require_rows(walk: RoleWalk, op: Operation, through: Sequence[SSAValue]) -> 
         return
     if buffer.ring:
         walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot stage rows")
-    if buffer.instances < walk.role.count:
-        walk.report(
-            "AL003",
-            op,
-            f"{walk.role.count} units share {buffer.instances} instances of buffer {buffer.name}",
-            against=buffer.op,
-        )
+    walk.require_instances(op, buffer)
     if buffer.slots < 1 or buffer.slot_bytes < ROWS_BYTES:
         walk.report(
             "AL004",
@@ -339,316 +259,105 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         require_transposed(walk, op)
     if op.rows is not None:
         require_shared_rows(walk, op)
-    # What changes along a row; without rows, everything may.
-    along = block.args[-1] if op.rows is not None else None
-    varying: set[SSAValue] = {along} if along is not None else set()
-    known: set[SSAValue] = set(block.args)
-    extent_of: dict[SSAValue, Size] = dict(zip(block.args, extents, strict=True))
-    points = {argument for argument, most in zip(block.args, most_each(op.extents, op), strict=True) if most > 1}
-    read: dict[str, list[ac.ElementLoadOp | ac.IndexLoadOp]] = {}
-    written: dict[str, list[ac.ElementStoreOp]] = {}
+    region = _Region(walk, op, run)
     for inner in block.ops:
-        match inner:
+        region.read(inner)
+    region.check_arrays()
+
+
+class _Region:
+    """What the operations of a region compute of its arguments, and which elements they touch."""
+
+    def __init__(self, walk: RoleWalk, op: ac.ElementwiseOp, run: int) -> None:
+        arguments, extents = op.body.block.args, sizes_of(op.extents)
+        self.walk, self.op, self.run = walk, op, run
+        self.known: set[SSAValue] = set(arguments)
+        self.extent_of: dict[SSAValue, Size] = dict(zip(arguments, extents, strict=True))
+        self.points = {index for index, most in zip(arguments, most_each(op.extents, op), strict=True) if most > 1}
+        # What changes along a row; without rows, everything may.
+        self.along = arguments[-1] if op.rows is not None else None
+        self.varying: set[SSAValue] = {self.along} if self.along is not None else set()
+        self.loads: dict[str, list[ac.ElementLoadOp | ac.IndexLoadOp]] = {}
+        self.stores: dict[str, list[ac.ElementStoreOp]] = {}
+
+    def read(self, op: Operation) -> None:
+        doubt = self.walk.findings.doubt
+        match op:
             case ac.ElementLoadOp():
-                source = walk.global_of(inner, inner.source)
-                require_known(inner, list(inner.indices), known, walk.findings)
-                known.add(inner.result)
-                if source is not None:
-                    read.setdefault(source.buffer.data, []).append(inner)
-                    if not inner.fill.data and _may_leave(
-                        [_bound(index, extent_of) for index in inner.indices], source, inner
-                    ):
-                        walk.findings.doubt(f"a point may lie outside {source.buffer.data}", inner)
+                source = self._load(op)
+                bounds = [_bound(index, self.extent_of) for index in op.indices]
+                if source is not None and not op.fill.data and _may_leave(bounds, source, op):
+                    doubt(f"a point may lie outside {source.buffer.data}", op)
             case ac.IndexLoadOp():
                 # Of the number nothing is known, so that whoever goes by it must fill what lies outside.
-                source = walk.global_of(inner, inner.source)
-                require_known(inner, list(inner.indices), known, walk.findings)
-                known.add(inner.result)
-                if run > 1 or op.transpose is not None:
-                    walk.findings.doubt("loads an index in runs of points, or in tiles that are transposed", inner)
+                source = self._load(op)
+                if self.run > 1 or self.op.transpose is not None:
+                    doubt("loads an index in runs of points, or in tiles that are transposed", op)
                 if source is not None:
-                    read.setdefault(source.buffer.data, []).append(inner)
-                    require_integers(walk, inner, source, len(source.shape))
+                    require_integers(self.walk, op, source, len(source.shape))
             case ac.ElementStoreOp():
-                destination = walk.global_of(inner, inner.destination)
-                if destination is not None:
-                    written.setdefault(destination.buffer.data, []).append(inner)
-                    require_own_places(walk, inner, destination)
-                    _require_kind(walk, inner, destination)
-                    if _may_leave([extent_of.get(index) for index in inner.indices], destination, inner):
-                        walk.findings.doubt(f"a point may lie outside {destination.buffer.data}", inner)
-                    if run > 1:
-                        _require_whole_units(walk, inner, destination, run, block.args[-1])
-                require_known(inner, [inner.value, *inner.indices], known, walk.findings)
-                stored = points if along is None or inner.value in varying else points - {along}
-                if not stored <= set(inner.indices):
-                    walk.findings.doubt("two points may store to one element: an index of the region is missing", inner)
+                self._store(op)
             case ac.AffineOp():
-                require_known(inner, list(inner.operands_), known, walk.findings)
-                if len(inner.operands_) != len(inner.coefficients):
-                    walk.findings.doubt("an affine function with other coefficients than operands", inner)
-                known.add(inner.result)
+                self._compute(op)
+                if len(op.operands_) != len(op.coefficients):
+                    doubt("an affine function with other coefficients than operands", op)
             case ac.IndexDivideOp():
-                require_known(inner, [inner.operand], known, walk.findings)
-                if inner.size.data < 1:
-                    walk.findings.doubt(f"divides an index by {inner.size.data}", inner)
-                known.add(inner.result)
+                self._compute(op)
+                if op.size.data < 1:
+                    doubt(f"divides an index by {op.size.data}", op)
             case ac.FoldOp() | ac.ArgFoldOp():
-                check_fold(walk, op, inner)
-                require_known(inner, [inner.value], known, walk.findings)
-                known.add(inner.result)
+                check_fold(self.walk, self.op, op)
+                self._compute(op)
             case ac.YieldOp():
                 pass
             case _:
-                if not check_scalar(inner, known, walk.findings):
-                    walk.findings.doubt(f"is not understood inside {op.name}", inner)
-        if varying.intersection(inner.operands) and not isinstance(inner, ac.FoldOp | ac.ArgFoldOp):
-            varying.update(inner.results)
-    for buffer, stores in written.items():
-        places = {tuple(access.indices) for access in (*stores, *read.get(buffer, ()))}
-        if len(places) > 1:
-            walk.findings.doubt(f"threads touch elements of {buffer} that other threads store", stores[0])
-        if buffer in walk.summary.writes_global or buffer in walk.summary.reads_global:
-            walk.findings.doubt(f"{buffer} is also accessed elsewhere in the role", op)
-    if walk.recording:
-        for buffer, loads in read.items():
-            if buffer not in written:
-                walk.summary.reads_global.setdefault(buffer, loads[0])
-        for buffer, stores in written.items():
-            walk.summary.writes_global.setdefault(buffer, stores[0])
+                if not check_scalar(op, self.known, self.walk.findings):
+                    doubt(f"is not understood inside {self.op.name}", op)
+        if self.varying.intersection(op.operands) and not isinstance(op, ac.FoldOp | ac.ArgFoldOp):
+            self.varying.update(op.results)
 
+    def _compute(self, op: Operation) -> None:
+        require_known(op, list(op.operands), self.known, self.walk.findings)
+        self.known.update(op.results)
 
-# ---------------------------------------------------------------- staging
+    def _load(self, op: ac.ElementLoadOp | ac.IndexLoadOp) -> ac.GlobalOp | None:
+        source = self.walk.global_of(op, op.source)
+        require_known(op, list(op.indices), self.known, self.walk.findings)
+        self.known.add(op.result)
+        if source is not None:
+            self.loads.setdefault(source.buffer.data, []).append(op)
+        return source
 
+    def _store(self, op: ac.ElementStoreOp) -> None:
+        walk, destination = self.walk, self.walk.global_of(op, op.destination)
+        if destination is not None:
+            self.stores.setdefault(destination.buffer.data, []).append(op)
+            require_own_places(walk, op, destination)
+            _require_kind(walk, op, destination)
+            if _may_leave([self.extent_of.get(index) for index in op.indices], destination, op):
+                walk.findings.doubt(f"a point may lie outside {destination.buffer.data}", op)
+            if self.run > 1:
+                _require_whole_units(walk, op, destination, self.run, self.op.body.block.args[-1])
+        require_known(op, [op.value, *op.indices], self.known, walk.findings)
+        stored = self.points if self.along is None or op.value in self.varying else self.points - {self.along}
+        if not stored <= set(op.indices):
+            walk.findings.doubt("two points may store to one element: an index of the region is missing", op)
 
-def _staging_buffer(walk: RoleWalk, op: ac.StageWriteOp | ac.CopyStoreOp) -> Buffer | None:
-    buffer = walk.buffer_of(op, op.buffer)
-    walk.require_unit(op, op.unit)
-    if buffer is None:
-        return None
-    if buffer.ring:
-        walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot stage an output")
-    if buffer.instances < walk.role.count:
-        walk.report(
-            "AL003",
-            op,
-            f"{walk.role.count} units share {buffer.instances} instances of buffer {buffer.name}",
-            against=buffer.op,
-        )
-    if not 0 <= op.slot.data < buffer.slots:
-        walk.report("AL004", op, f"slot {op.slot.data} of {buffer.slots} in buffer {buffer.name}", against=buffer.op)
-    if walk.recording:
-        walk.summary.staging.setdefault(buffer.name, op)
-    return buffer
-
-
-def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
-    buffer, fragment = _staging_buffer(walk, op), take_fragment(walk, op, op.fragment)
-    if buffer is None or fragment is None:
-        walk.give(op, op.result, None)
-        return
-    state, slot = walk.state, (buffer.name, op.slot.data)
-    begin, end = op.column_begin.data, op.column_end.data
-    element = parse_element(fragment.element)
-    if fragment.axes != "mn" or element is None or not 0 <= begin < end <= fragment.n:
-        walk.findings.doubt(f"stages columns {begin} to {end} of {fragment.axes} x {fragment.n} {fragment.element}", op)
-        walk.give(op, op.result, None)
-        return
-    if op.block is not None and (op.plan is None or not 0 <= op.block.data < fragment.m // BLOCK_ROWS):
-        walk.findings.doubt(f"stages block {op.block.data} of {fragment.m} rows", op)
-        walk.give(op, op.result, None)
-        return
-    rows = fragment.m if op.block is None else BLOCK_ROWS
-    written = rows * (end - begin) * element.bytes
-    if written > buffer.slot_bytes:
-        walk.report(
-            "BG004",
-            op,
-            f"stages {written} bytes in a slot of {buffer.slot_bytes} of buffer {buffer.name}",
-            against=buffer.op,
-        )
-    chunk = Chunk(rows, end - begin, element.bytes, buffer.swizzle, transposed=op.block is not None)
-    check_places(walk, op, buffer, chunk)
-    _require_free(walk, op, slot)
-    state.staged |= {slot}
-    walk.give(op, op.result, Staged(buffer.name, op.slot.data, "written", written, fragment.element, chunk.line))
-
-
-def _require_free(walk: RoleWalk, op: ac.StageWriteOp, slot: tuple[str, int]) -> None:
-    """No bulk store may still read the slot, and all threads must know it."""
-    state, name = walk.state, f"{slot[0]}[{slot[1]}]"
-    if slot in state.staged:
-        walk.report("BG001", op, f"overwrites {name}, whose bytes are not yet stored")
-    elif slot in state.open_stores:
-        walk.report("BG002", op, f"overwrites {name} while its store belongs to no committed group")
-    elif any(slot in group for group in state.bulk_issuer):
-        youngest = next(age for age, group in enumerate(reversed(state.bulk_issuer)) if slot in group)
-        walk.report(
-            "BG001",
-            op,
-            f"overwrites {name} while one of the newest {youngest + 1} bulk groups may read it",
-            steps=(
-                f"the first thread issues a bulk store of {name}; {youngest} groups are committed after its group",
-                f"its last wait allows {youngest + 1} or more groups to be pending, or there is none",
-                f"the threads overwrite {name}; the copy engine stores the new bytes in the old place",
-            ),
-        )
-    elif any(slot in group for group in state.bulk_unit):
-        walk.report(
-            "BG001",
-            op,
-            f"overwrites {name} with no barrier after the first thread's wait",
-            steps=(
-                f"the first thread is delayed in its wait for the store of {name}",
-                "another thread, which waits for nothing, goes on",
-                f"it overwrites {name} while the copy engine reads it",
-            ),
-        )
-
-
-def _fence(walk: RoleWalk, op: ac.FenceProxyOp) -> None:
-    token = walk.take(op, op.staged)
-    if not isinstance(token, Staged):
-        if token is not None:
-            walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
-        walk.give(op, op.result, None)
-        return
-    state = "fenced" if token.state == "written" else token.state
-    walk.give(op, op.result, replace(token, state=state))
-
-
-def _synchronize(walk: RoleWalk, op: ac.NamedBarrierSyncOp) -> None:
-    walk.require_unit(op, op.unit)
-    first, count = op.first_barrier.data, walk.role.count
-    if first < 1 or first + count > walk.kernel.facts.limit("cta.named_barriers"):
-        walk.report("NB001", op, f"barriers {first} to {first + count - 1} for {count} units")
-    unit_threads = walk.role.threads // max(1, count)
-    if op.threads.data != unit_threads:
-        fewer = op.threads.data > unit_threads
-        walk.report(
-            "NB002",
-            op,
-            f"counts {op.threads.data} threads; {unit_threads} take part",
-            steps=(
-                f"{unit_threads} threads arrive",
-                "the barrier waits for threads that never come: hang"
-                if fewer
-                else "it lets the first of them go before the last have arrived",
-            ),
-        )
-    if walk.recording:
-        for unit in range(count):
-            walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
-    walk.state.bulk_unit = walk.state.bulk_issuer
-    if op.staged is None:
-        if op.result is not None:
-            walk.report("LV008", op, "makes bytes ready that it was not given")
-            walk.give(op, op.result, None)
-        return
-    token = walk.take(op, op.staged)
-    ready = None
-    if isinstance(token, Staged):
-        if token.state == "written":
-            _unfenced(walk, op, token)
-        ready = replace(token, state="ready")
-    elif token is not None:
-        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
-    if op.result is None:
-        walk.report("LV001", op, "the staged bytes are not handed on")
-    else:
-        walk.give(op, op.result, ready)
-
-
-def _unfenced(walk: RoleWalk, op: Operation, token: Staged) -> None:
-    walk.report(
-        "PX001",
-        op,
-        f"{token.buffer}[{token.slot}] is handed to the copy engine without fence.proxy.async",
-        steps=(
-            f"threads write {token.buffer}[{token.slot}] through the generic proxy",
-            "no fence makes the writes visible to the async proxy",
-            "the bulk store reads bytes from before the writes",
-        ),
-    )
-
-
-def _stored_bytes(walk: RoleWalk, op: ac.CopyStoreOp, token: Staged) -> int:
-    """Of what is staged, those that are stored: all, or the first lines. That the next tile has the others is for
-    whoever counts what a launch writes."""
-    element = parse_element(token.element)
-    if op.lines is None or element is None:
-        return token.bytes
-    line = token.line * element.bytes
-    if not 0 < op.lines.data * line <= token.bytes:
-        walk.findings.doubt(f"stores {op.lines.data} lines of {token.bytes // line} that were staged", op)
-    return op.lines.data * line
-
-
-def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
-    buffer, tensor_map, token = _staging_buffer(walk, op), walk.map_of(op, op.descriptor), walk.take(op, op.staged)
-    coordinates = walk.indices(op, list(op.coordinates))
-    if not isinstance(token, Staged) or buffer is None or tensor_map is None:
-        if token is not None and not isinstance(token, Staged):
-            walk.report("LV008", op, f"{op.name} cannot store {describe(token)}")
-        return
-    slot = (token.buffer, token.slot)
-    walk.state.staged -= {slot}
-    walk.state.open_stores |= {slot}
-    walk.state.step(f"store:{buffer.name}")
-    match token.state:
-        case "written":
-            _unfenced(walk, op, token)
-        case "fenced":
-            walk.report(
-                "NB004",
-                op,
-                f"{buffer.name}[{token.slot}] is stored with no barrier after the fences of all threads",
-                steps=(
-                    "the first thread has written and fenced its bytes; another has not",
-                    "the first thread issues the bulk store",
-                    "the copy engine reads bytes that the other thread has yet to write",
-                ),
-            )
-        case _:
-            pass
-    if slot != (buffer.name, op.slot.data):
-        walk.report("BG004", op, f"stores {buffer.name}[{op.slot.data}]; the bytes are in {token.buffer}[{token.slot}]")
-    if op.box_bytes.data != tensor_map.box_bytes:
-        walk.report(
-            "TX002",
-            op,
-            f"claims {op.box_bytes.data} bytes; the box of {tensor_map.name} has {tensor_map.box_bytes}",
-            against=tensor_map.op,
-        )
-    stored = _stored_bytes(walk, op, token)
-    if tensor_map.box_bytes != stored:
-        kept = f"{stored} of {token.bytes} are to be stored" if op.lines is not None else f"{stored} were staged"
-        walk.report("BG004", op, f"reads {tensor_map.box_bytes} bytes; {kept}", against=tensor_map.op)
-    elif box_extent_bytes(tensor_map) > buffer.slot_bytes:
-        walk.report("TX004", op, f"a box of {box_extent_bytes(tensor_map)} bytes in a slot of {buffer.slot_bytes}")
-    elif tensor_map.box[0] != token.line:
-        walk.findings.doubt(f"stores lines of {tensor_map.box[0]} elements where {token.line} lie together", op)
-    if tensor_map.swizzle != buffer.swizzle:
-        walk.report(
-            "AL005", op, f"map {tensor_map.name} swizzles {tensor_map.swizzle}, buffer {buffer.name} {buffer.swizzle}"
-        )
-    check_start(walk, op, tensor_map, coordinates)
-    if tensor_map.element != token.element:
-        walk.findings.doubt(f"stores {tensor_map.element} where {token.element} were staged", op)
-    apart, (inner, *dims) = sizes_of(tensor_map.op.strides_bytes), sizes_of(tensor_map.op.dims)
-    row = computed("*", inner, tensor_map.element_bytes)
-    if divisor(row, ranges_at(op)) % 16:
-        # The engine writes the last 16 bytes of a row whole.
-        row = -(-tensor_map.dims[0] * tensor_map.element_bytes // 16) * 16
-    if may_share((*dims, row), (*apart, 1), op):
-        walk.findings.doubt(f"two rows of {tensor_map.buffer} may share bytes", op)
-    if walk.recording:
-        walk.summary.stores.append((buffer.name, tensor_map.box_bytes))
-        walk.summary.writes_global.setdefault(tensor_map.buffer, op)
-        # Outermost first, as plain stores count.
-        strides = (*apart[::-1], tensor_map.element_bytes)
-        origin, around = finished_place(walk, op, coordinates[::-1], tensor_map.dims[::-1])
-        walk.summary.places.append(StorePlace(op, tensor_map.buffer, origin, tensor_map.box[::-1], around, strides))
+    def check_arrays(self) -> None:
+        """No thread touches an element that another stores, and nobody else in the role touches the array."""
+        walk, summary = self.walk, self.walk.summary
+        for buffer, stores in self.stores.items():
+            places = {tuple(access.indices) for access in (*stores, *self.loads.get(buffer, ()))}
+            if len(places) > 1:
+                walk.findings.doubt(f"threads touch elements of {buffer} that other threads store", stores[0])
+            if buffer in summary.writes_global or buffer in summary.reads_global:
+                walk.findings.doubt(f"{buffer} is also accessed elsewhere in the role", self.op)
+        if walk.recording:
+            for buffer, loads in self.loads.items():
+                if buffer not in self.stores:
+                    summary.reads_global.setdefault(buffer, loads[0])
+            for buffer, stores in self.stores.items():
+                summary.writes_global.setdefault(buffer, stores[0])
 
 
 _INTERPRETED: dict[type[Operation], Callable[[RoleWalk, Any], None]] = {
@@ -656,11 +365,6 @@ _INTERPRETED: dict[type[Operation], Callable[[RoleWalk, Any], None]] = {
     ac.FragmentLoadOp: _load,
     ac.GlobalStoreOp: _store_plain,
     ac.ElementwiseOp: _elementwise,
-    ac.StageWriteOp: _write,
-    ac.FenceProxyOp: _fence,
-    ac.NamedBarrierSyncOp: _synchronize,
-    ac.CopyStoreOp: _store_bulk,
-    ac.BulkCommitOp: _commit_bulk,
-    ac.BulkWaitOp: _wait_bulk,
+    **staging.INTERPRETED,
 }
 """By class: each is walked several times, and to tell it from all others one after the other takes long."""

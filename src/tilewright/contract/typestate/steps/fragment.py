@@ -36,16 +36,7 @@ from tilewright.contract.typestate.steps.register_operand import (
 )
 from tilewright.contract.typestate.steps.tensor_core import fence, read_slot
 from tilewright.contract.typestate.steps.unit_barriers import meet
-from tilewright.contract.typestate.token import (
-    Accumulating,
-    Fragment,
-    Index,
-    Settled,
-    Slot,
-    Token,
-    Values,
-    describe,
-)
+from tilewright.contract.typestate.token import Accumulating, Fragment, Index, Settled, Slot, Values, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import (
@@ -205,7 +196,7 @@ def _input(walk: RoleWalk, op: FragmentMapOp, value: SSAValue) -> Settled | Frag
         case Accumulating():
             walk.report("WG003", op, f"touches {describe(token)}")
         case _:
-            walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+            walk.wrong(op, token)
     return None
 
 
@@ -245,7 +236,7 @@ def _check_quotients(walk: RoleWalk, block: Block, inputs: int, places: Sequence
 
 
 def _fold(walk: RoleWalk, op: FragmentFoldOp) -> None:
-    fragment = _taken(walk, op, op.fragment)
+    fragment = walk.take_as(op, op.fragment, Values)
     if op.function.data not in REDUCERS:
         walk.findings.doubt(f"folds by {op.function.data!r}", op)
     if fragment is None or (fragment.axes, fragment.element) != ("mn", _FLOAT):
@@ -254,14 +245,6 @@ def _fold(walk: RoleWalk, op: FragmentFoldOp) -> None:
         walk.give(op, op.result, None)
         return
     _give(walk, op, op.result, Values(fragment.m, fragment.n, "m", _FLOAT))
-
-
-def _taken(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
-    token: Token | None = walk.take(op, value)
-    if token is not None and not isinstance(token, Values):
-        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
-        return None
-    return token
 
 
 # ---------------------------------------------------------------- slots and products
@@ -274,14 +257,7 @@ def _read(walk: RoleWalk, op: FragmentReadOp) -> None:
     if made is not None and (made.axes != "mn" or made.element not in ELEMENTS):
         walk.findings.doubt(f"reads a fragment of {made.element} over {made.axes!r}", op)
         made = None
-    if not isinstance(slot, Slot):
-        if slot is not None:
-            walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
-        slot = None
-    elif slot.side == "empty":
-        walk.report("MB012", op, f"reads {describe(slot)}")
-    elif slot.issuer:
-        walk.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
+    slot = walk.expect_filled(op, slot)
     if slot is not None and made is not None:
         footprint(walk, op, (made.m, made.n), slot.ring)
         buffer = walk.buffer_of(op, op.a)
@@ -292,7 +268,7 @@ def _read(walk: RoleWalk, op: FragmentReadOp) -> None:
 
 
 def _start(walk: RoleWalk, op: AccumulatorStartOp) -> None:
-    fragment, state = _taken(walk, op, op.fragment), walk.state
+    fragment, state = walk.take_as(op, op.fragment, Values), walk.state
     # The next product of any accumulator comes after a fence: which registers are whose, only the lowering knows.
     state.fenced, state.started = False, True
     if fragment is None:
@@ -322,7 +298,7 @@ def _parts(walk: RoleWalk, op: AccumulatorPartsOp) -> None:
 
 
 def _issue(walk: RoleWalk, op: FragmentIssueOp) -> None:
-    fragment, slot, state = _taken(walk, op, op.a), walk.take(op, op.phase), walk.state
+    fragment, slot, state = walk.take_as(op, op.a, Values), walk.take(op, op.phase), walk.state
     m, n, group = op.m.data, op.n.data, state.count("groups")
     if op.bank_number in state.operand_ages:
         _in_flight(walk, op, "A's registers are written")

@@ -19,7 +19,8 @@ from tilewright.base.element import Element, parse_element
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel, integers
 from tilewright.contract.typestate.run_time_sizes import fixed
-from tilewright.contract.typestate.steps.epilogue import require_own_places, require_rows, rows_of_warp, take_fragment
+from tilewright.contract.typestate.steps.epilogue import require_own_places, require_rows, rows_of_warp
+from tilewright.contract.typestate.steps.staging import take_fragment
 from tilewright.contract.typestate.summary import GroupLoop, StorePlace
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac

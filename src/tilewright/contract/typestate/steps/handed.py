@@ -26,7 +26,7 @@ from tilewright.contract.typestate.program import Buffer, Kernel
 from tilewright.contract.typestate.run_time_sizes import most_each, most_of, most_places, ranges_at
 from tilewright.contract.typestate.steps.ring import release_slot
 from tilewright.contract.typestate.steps.unit_barriers import meet
-from tilewright.contract.typestate.token import Filling, Slot, describe
+from tilewright.contract.typestate.token import Filling, Slot
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.format import is_set
@@ -49,10 +49,8 @@ def handed_step(walk: RoleWalk, op: Operation) -> bool:
 
 
 def _ask(walk: RoleWalk, op: WorkAskOp) -> None:
-    filling, buffer = walk.take(op, op.tx), walk.buffer_of(op, op.buffer)
-    if not isinstance(filling, Filling) or buffer is None:
-        if filling is not None and not isinstance(filling, Filling):
-            walk.report("LV008", op, f"{op.name} cannot take {describe(filling)}")
+    filling, buffer = walk.take_as(op, op.tx, Filling), walk.buffer_of(op, op.buffer)
+    if filling is None or buffer is None:
         return
     _check_slot(walk, op, buffer, filling.ring)
     if walk.role.unit != "thread1" or walk.role.count != 1:
@@ -66,19 +64,16 @@ def _ask(walk: RoleWalk, op: WorkAskOp) -> None:
 
 
 def _take(walk: RoleWalk, op: WorkTakeOp) -> None:
-    slot, buffer = walk.take(op, op.phase), walk.buffer_of(op, op.buffer)
+    slot, buffer = walk.take_as(op, op.phase, Slot), walk.buffer_of(op, op.buffer)
     walk.require_unit(op, op.unit)
-    if not isinstance(slot, Slot) or buffer is None:
-        if slot is not None and not isinstance(slot, Slot):
-            walk.report("LV008", op, f"{op.name} cannot take {describe(slot)}")
+    if slot is None or buffer is None:
         return
     _check_slot(walk, op, buffer, slot.ring)
     if (op.first_barrier is None) != (walk.role.unit == "thread1"):
         walk.report("NB001", op, f"units of {walk.role.unit} meet on no barrier, or one thread does on one")
     elif op.first_barrier is not None:
         meet(walk, op, op.first_barrier.data)
-    if slot.issuer:
-        walk.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
+    walk.require_all_waited(op, slot)
     release_slot(walk, op, slot)
 
 

@@ -10,7 +10,7 @@ Checked by: tests/contract/typestate/steps/test_promotion.py.
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tilewright.contract.typestate.places.array_parts import array_of
 from tilewright.contract.typestate.program import integers, type_of
@@ -39,21 +39,13 @@ def promotion_step(walk: RoleWalk, op: Operation) -> bool:
         case PromoteOp():
             _promote(walk, op)
         case PromotedReadOp():
-            total = _total(walk, op, op.total)
+            total = walk.take_as(op, op.total, Promoted)
             walk.give(op, op.result, Settled(total.m, total.n) if total is not None else None)
         case _:
             return False
     if walk.role.unit != "warpgroup128":
         walk.findings.doubt(f"in a role of {walk.role.unit}", op)
     return True
-
-
-def _total(walk: RoleWalk, op: Operation, value: SSAValue) -> Promoted | None:
-    token = walk.take(op, value)
-    if token is not None and not isinstance(token, Promoted):
-        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
-        return None
-    return token
 
 
 def _load(walk: RoleWalk, op: ScalesLoadOp) -> None:
@@ -85,7 +77,7 @@ def _require_run(walk: RoleWalk, op: ScalesLoadOp, column: Index, columns: int, 
 
 
 def _promote(walk: RoleWalk, op: PromoteOp) -> None:
-    total, partial = _total(walk, op, op.total), walk.take(op, op.partial)
+    total, partial = walk.take_as(op, op.total, Promoted), walk.take(op, op.partial)
     if partial is not None and not isinstance(partial, Settled):
         walk.report("WG003", op, f"touches {describe(partial)}")
         partial = None

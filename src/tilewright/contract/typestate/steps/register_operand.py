@@ -101,15 +101,13 @@ def _read(walk: RoleWalk, op: OperandReadOp) -> None:
         token = walk.look(op, value)
         if not isinstance(token, Vector) or token.k != kind.k.data:
             walk.findings.doubt("takes something that is no number of each element along its rows", op)
-    if not isinstance(slot, Slot):
-        if slot is not None:
-            walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
+    slot = walk.expect(op, slot, Slot, "read")
+    if slot is None:
         walk.give(op, op.result, None)
         return
     if slot.side != "full":
         walk.report("MB012", op, f"reads {describe(slot)}")
-    if slot.issuer:
-        walk.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
+    walk.require_all_waited(op, slot)
     footprint(walk, op, (kind.m.data, kind.k.data), slot.ring)
     walk.give(op, op.result, Computed(slot.ring, slot.position, kind.m.data, kind.k.data, kind.element.data))
 
@@ -176,9 +174,8 @@ def _issue(walk: RoleWalk, op: ComputedIssueOp) -> None:
     state.uncommitted += 1
     state.operand_ages[0] = 0
     walk.give(op, op.inflight, Accumulating(m, n, group))
-    if not isinstance(computed, Computed):
-        if computed is not None:
-            walk.report("LV008", op, f"{op.name} cannot multiply {describe(computed)}")
+    computed = walk.expect(op, computed, Computed, "multiply")
+    if computed is None:
         walk.give(op, op.reading, None)
         return
     if (computed.m, computed.element) != (m, op.element.data):

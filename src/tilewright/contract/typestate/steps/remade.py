@@ -74,8 +74,7 @@ def _retired(walk: RoleWalk, op: Operation, token: Token | None) -> str:
     """The name of the room that a phase stands for, which nobody reads; "" for anything else."""
     if isinstance(token, Slot) and token.ring not in walk.kernel.rings and token.side == "retired":
         return token.ring
-    if token is not None:
-        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+    walk.wrong(op, token)
     return ""
 
 
@@ -84,14 +83,11 @@ def _remake(walk: RoleWalk, op: SlotRemakeOp) -> None:
     source, room = walk.buffer_of(op, op.source), walk.buffer_of(op, op.room)
     walk.require_unit(op, op.unit)
     meet(walk, op, op.first_barrier.data)
-    if not isinstance(slot, Slot):
-        if slot is not None:
-            walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
-        slot = None
-    elif slot.side == "empty" or slot.ring not in walk.kernel.rings:
+    slot = walk.expect(op, slot, Slot, "read")
+    if slot is not None and (slot.side == "empty" or slot.ring not in walk.kernel.rings):
         walk.report("MB012", op, f"reads {describe(slot)}")
-    elif slot.issuer:
-        walk.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
+    elif slot is not None:
+        walk.require_all_waited(op, slot)
     if source is not None and room is not None:
         if free and room.name != free:
             walk.report("MB007", op, f"writes room {room.name} with the phase of {free}")

@@ -39,7 +39,8 @@ def ring_step(walk: RoleWalk, op: Operation) -> bool:
             if isinstance(token, Cursor):
                 walk.give(op, op.result, Cursor(token.ring, token.side, token.position + 1))
             else:
-                _wrong(walk, op, token)
+                walk.wrong(op, token)
+                walk.spoil(op)
         case ac.BarrierWaitOp():
             _wait(walk, op)
         case ac.DrainOp():
@@ -57,14 +58,6 @@ def ring_step(walk: RoleWalk, op: Operation) -> bool:
     return True
 
 
-def _wrong(walk: RoleWalk, op: Operation, token: object) -> None:
-    """The operand is of the wrong kind (or was spoiled before, which needs no second finding)."""
-    if token is not None:
-        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")  # pyright: ignore[reportArgumentType]
-    for result in op.results:
-        walk.give(op, result, None)
-
-
 def _start(walk: RoleWalk, op: ac.CursorStartOp) -> None:
     ring = walk.ring_of(op, op.ring)
     if ring is None:
@@ -79,7 +72,8 @@ def _start(walk: RoleWalk, op: ac.CursorStartOp) -> None:
 def _wait(walk: RoleWalk, op: ac.BarrierWaitOp) -> None:
     ring, cursor = walk.ring_of(op, op.ring), walk.take(op, op.cursor)
     if ring is None or not isinstance(cursor, Cursor):
-        _wrong(walk, op, cursor)
+        walk.wrong(op, cursor)
+        walk.spoil(op)
         return
     side = op.side.data
     if side not in ("empty", "full"):
@@ -143,7 +137,7 @@ def _drain(walk: RoleWalk, op: ac.DrainOp) -> None:
     """It ends: nobody waits for what the role does behind it, and all slots that are filled are released (`rings`)."""
     ring, cursor = walk.ring_of(op, op.ring), walk.take(op, op.cursor)
     if ring is None or not isinstance(cursor, Cursor):
-        _wrong(walk, op, cursor)
+        walk.wrong(op, cursor)
         return
     side = (ring.name, "empty")
     if cursor.ring != ring.name:
@@ -191,9 +185,9 @@ def _parity_steps(ring: str, side: str) -> tuple[str, ...]:
 
 
 def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
-    slot = walk.take(op, op.phase)
-    if not isinstance(slot, Slot):
-        _wrong(walk, op, slot)
+    slot = walk.take_as(op, op.phase, Slot)
+    if slot is None:
+        walk.spoil(op)
         return
     if slot.side != "empty":
         walk.report("MB012", op, f"fills {describe(slot)}")
@@ -216,11 +210,11 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
 
 
 def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
-    filling = walk.take(op, op.tx)
+    filling = walk.take_as(op, op.tx, Filling)
     buffer, tensor_map = walk.buffer_of(op, op.buffer), walk.map_of(op, op.descriptor)
     coordinates = walk.indices(op, list(op.coordinates))
-    if not isinstance(filling, Filling) or buffer is None or tensor_map is None:
-        _wrong(walk, op, filling if not isinstance(filling, Filling) else None)
+    if filling is None or buffer is None or tensor_map is None:
+        walk.spoil(op)
         return
     _check_signal(walk, op, filling.ring, "full")
     if not _by_one_thread(walk, op):
@@ -325,9 +319,8 @@ def _byte_steps(ring: str, left: int) -> tuple[str, ...]:
 
 
 def _close(walk: RoleWalk, op: ac.TransactionCloseOp) -> None:
-    filling = walk.take(op, op.tx)
-    if not isinstance(filling, Filling):
-        _wrong(walk, op, filling)
+    filling = walk.take_as(op, op.tx, Filling)
+    if filling is None:
         return
     if filling.bytes_left > 0:
         walk.report(
@@ -350,9 +343,8 @@ def _close(walk: RoleWalk, op: ac.TransactionCloseOp) -> None:
 
 
 def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
-    slot = walk.take(op, op.phase)
-    if not isinstance(slot, Slot):
-        _wrong(walk, op, slot)
+    slot = walk.take_as(op, op.phase, Slot)
+    if slot is None:
         return
     if op.peers.data not in (1, walk.kernel.cluster_ctas):
         walk.report("CL003", op, f"releases to {op.peers.data} CTAs of a cluster of {walk.kernel.cluster_ctas}")

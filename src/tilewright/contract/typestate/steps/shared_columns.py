@@ -41,13 +41,7 @@ def require_columns(walk: RoleWalk, op: ac.FragmentLoadOp, kind: ac.FragmentType
             f"columns take {needed} bytes, and buffer {buffer.name} has {buffer.slots} slots of {buffer.slot_bytes}",
             against=buffer.op,
         )
-    if buffer.instances < walk.role.count:
-        walk.report(
-            "AL003",
-            op,
-            f"{walk.role.count} units share {buffer.instances} instances of buffer {buffer.name}",
-            against=buffer.op,
-        )
+    walk.require_instances(op, buffer)
     users = [use.operation for use in op.through[0].uses]
     if not all(isinstance(each, ac.FragmentLoadOp) and _parts_alike(each.result.type, kind) for each in users):
         walk.findings.doubt(f"buffer {buffer.name} is used for something else besides", op)

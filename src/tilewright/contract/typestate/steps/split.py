@@ -71,8 +71,7 @@ def _reduce(walk: RoleWalk, op: ac.ClusterReduceOp) -> None:
     _check_room(walk, op, ring, accumulator, columns)
     _check_nothing_held(walk, op)
     if ring is None or not isinstance(cursor, Cursor):
-        if cursor is not None:
-            walk.report("LV008", op, f"{op.name} cannot take {describe(cursor)}")
+        walk.wrong(op, cursor)
         walk.give(op, op.following, None)
     else:
         event = f"reduce:{ring.name}"

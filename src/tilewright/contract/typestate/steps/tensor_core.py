@@ -108,9 +108,8 @@ def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
 
 def read_slot(walk: RoleWalk, op: Operation, slot: Token | None, group: Polynomial) -> Reading | None:
     """The slot that a product of a group reads: full, or read before and still held."""
-    if not isinstance(slot, Slot):
-        if slot is not None:
-            walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
+    slot = walk.expect(op, slot, Slot, "read")
+    if slot is None:
         return None
     if slot.side == "empty":
         walk.report("MB012", op, f"reads {describe(slot)}")
@@ -221,13 +220,11 @@ def _wait(walk: RoleWalk, op: ac.WgmmaWaitOp) -> None:
     state.groups_in_flight = pending if state.groups_in_flight is None else min(state.groups_in_flight, pending)
     state.operand_ages = {bank: age for bank, age in state.operand_ages.items() if age <= max(pending, 0)}
     if op.reading is not None:
-        reading = walk.take(op, op.reading)
+        reading = walk.take_as(op, op.reading, Reading, "wait for")
         retired = None
-        if isinstance(reading, Reading):
+        if reading is not None:
             _require_done(walk, op, reading.group, "WG002", f"a slot of ring {reading.ring}")
             retired = Slot(reading.ring, "retired", reading.position, reading.fenced)
-        elif reading is not None:
-            walk.report("LV008", op, f"{op.name} cannot wait for {describe(reading)}")
         if op.retired is None:
             walk.report("LV001", op, "the slot that was read is not handed back, so nothing releases it")
         else:
@@ -236,14 +233,12 @@ def _wait(walk: RoleWalk, op: ac.WgmmaWaitOp) -> None:
         walk.report("LV008", op, "hands back a slot that it was not given")
         walk.give(op, op.retired, None)
     if op.accumulator is not None:
-        accumulator = walk.take(op, op.accumulator)
+        accumulator = walk.take_as(op, op.accumulator, Accumulating, "wait for")
         settled = None
-        if isinstance(accumulator, Accumulating):
+        if accumulator is not None:
             if not accumulator.idle:
                 _require_done(walk, op, accumulator.group, "WG003", "an accumulator")
             settled = Settled(accumulator.m, accumulator.n)
-        elif accumulator is not None:
-            walk.report("LV008", op, f"{op.name} cannot wait for {describe(accumulator)}")
         state.fenced = False
         if op.settled is None:
             walk.report("LV001", op, "the accumulator is not handed back")

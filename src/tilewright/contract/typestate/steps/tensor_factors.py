@@ -48,9 +48,8 @@ def copy_factors(walk: RoleWalk, op: TensorFactorsOp, memory: TensorMemory | Non
         return
     if memory is not None:
         _check_columns(walk, op, memory)
-    if buffer is None or not isinstance(slot, Slot):
-        if slot is not None and not isinstance(slot, Slot):
-            walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
+    slot = walk.expect(op, slot, Slot, "read")
+    if buffer is None or slot is None:
         walk.give(op, op.result, None)
         return
     if slot.side == "empty":

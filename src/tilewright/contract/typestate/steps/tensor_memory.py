@@ -140,16 +140,6 @@ def _memory(walk: RoleWalk, op: TensorOp, value: SSAValue) -> TensorMemory | Non
     return declared
 
 
-def _take(
-    walk: RoleWalk, op: TensorOp, value: SSAValue, kind: type[TensorAccumulating | TensorSettled | TensorOperand]
-) -> Token | None:
-    token = walk.take(op, value)
-    if token is not None and not isinstance(token, kind):
-        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
-        return None
-    return token
-
-
 # ---------------------------------------------------------------- columns
 
 
@@ -224,19 +214,14 @@ def _wait(walk: RoleWalk, op: TensorWaitOp) -> None:
                 "the unit's threads read an accumulator that the last product is still writing",
             ),
         )
-    inflight = _take(walk, op, op.inflight, TensorAccumulating)
-    done = isinstance(inflight, TensorAccumulating)
-    walk.give(op, op.settled, TensorSettled(inflight.m, inflight.n, inflight.column) if done else None)
+    inflight = walk.take_as(op, op.inflight, TensorAccumulating)
+    settled = None if inflight is None else TensorSettled(inflight.m, inflight.n, inflight.column)
+    walk.give(op, op.settled, settled)
     if len(op.readings) != len(op.retired):
         walk.report("LV001", op, f"{len(op.readings)} slots were read, {len(op.retired)} are handed back")
     for value, result in zip(op.readings, op.retired, strict=False):
-        reading = walk.take(op, value)
-        if reading is not None and not isinstance(reading, Reading):
-            walk.report("LV008", op, f"{op.name} cannot wait for {describe(reading)}")
-        slot = Slot(reading.ring, "retired", reading.position, reading.fenced, reading.issuer) if isinstance(
-            reading, Reading
-        ) else None  # fmt: skip
-        walk.give(op, result, slot)
+        reading = walk.take_as(op, value, Reading, "wait for")
+        walk.give(op, result, None if reading is None else _retired(reading))
     state.committed, state.synced, state.busy = False, False, frozenset()
 
 
@@ -244,12 +229,14 @@ def _release(walk: RoleWalk, op: TensorReleaseOp) -> None:
     reading = walk.take(op, op.reading)
     if isinstance(reading, TensorFactors):
         reading = Reading(reading.ring, reading.position, walk.state.count(COMMITS))
-    if not isinstance(reading, Reading):
-        if reading is not None:
-            walk.report("LV008", op, f"{op.name} cannot take {describe(reading)}")
-        return
-    # The arrival comes when the products have read the slot: for the ring it is the unit's one release of it.
-    release_slot(walk, op, Slot(reading.ring, "retired", reading.position, reading.fenced, reading.issuer))
+    reading = walk.expect(op, reading, Reading)
+    if reading is not None:
+        # The arrival comes when the products have read the slot: for the ring it is the unit's one release of it.
+        release_slot(walk, op, _retired(reading))
+
+
+def _retired(reading: Reading) -> Slot:
+    return Slot(reading.ring, "retired", reading.position, reading.fenced, reading.issuer)
 
 
 # ---------------------------------------------------------------- products
@@ -276,7 +263,7 @@ def _accumulate(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp) -> None
     _require_synced(walk, op, "issues a product")
     memory = _memory(walk, op, op.memory)
     if op.accumulator is not None:
-        accumulator = _take(walk, op, op.accumulator, TensorAccumulating)
+        accumulator = walk.take_as(op, op.accumulator, TensorAccumulating)
         if accumulator is not None and accumulator != TensorAccumulating(m, n, column):
             walk.report("TC002", op, f"accumulates {m} x {n} at column {column} into {describe(accumulator)}")
     else:
@@ -314,9 +301,8 @@ def _read_b(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp, slot: Token
 
 def reading_of(walk: RoleWalk, op: Operation, slot: Token | None) -> Reading | None:
     """The slot that a product reads."""
-    if not isinstance(slot, Slot):
-        if slot is not None:
-            walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
+    slot = walk.expect(op, slot, Slot, "read")
+    if slot is None:
         return None
     if slot.side == "empty":
         walk.report("MB012", op, f"reads {describe(slot)}")
@@ -324,12 +310,10 @@ def reading_of(walk: RoleWalk, op: Operation, slot: Token | None) -> Reading | N
 
 
 def _store(walk: RoleWalk, op: TensorStoreOp) -> None:
-    fragment = walk.take(op, op.fragment)
+    fragment = walk.take_as(op, op.fragment, Values, "write")
     walk.require_unit(op, op.unit)
     memory, column, rows = _memory(walk, op, op.memory), op.column.data, walk.kernel.facts.limit("product.rows")
-    if not isinstance(fragment, Values):
-        if fragment is not None:
-            walk.report("LV008", op, f"{op.name} cannot write {describe(fragment)}")
+    if fragment is None:
         walk.give(op, op.result, None)
         return
     if (
@@ -345,11 +329,11 @@ def _store(walk: RoleWalk, op: TensorStoreOp) -> None:
 
 
 def _issue_stored(walk: RoleWalk, op: TensorIssueStoredOp) -> None:
-    operand, slot = _take(walk, op, op.a, TensorOperand), walk.take(op, op.phase)
+    operand, slot = walk.take_as(op, op.a, TensorOperand), walk.take(op, op.phase)
     walk.require_unit(op, op.unit)
     if _shape(walk, op):
         _read_b(walk, op, slot)
-    if isinstance(operand, TensorOperand):
+    if operand is not None:
         wanted = (op.m.data, _STEP_BYTES * op.steps.data // _bytes(operand.element), op.element.data)
         if (operand.m, operand.k, operand.element) != wanted:
             walk.findings.doubt(f"multiplies {wanted} of {describe(operand)}", op)
@@ -363,8 +347,8 @@ def _issue_stored(walk: RoleWalk, op: TensorIssueStoredOp) -> None:
 def _load(walk: RoleWalk, op: TensorLoadOp) -> None:
     _memory(walk, op, op.memory)
     walk.require_unit(op, op.unit)
-    settled, kind = _take(walk, op, op.accumulator, TensorSettled), type_of(op.result)
-    if not isinstance(settled, TensorSettled) or not isinstance(kind, ac.FragmentType):
+    settled, kind = walk.take_as(op, op.accumulator, TensorSettled), type_of(op.result)
+    if settled is None or not isinstance(kind, ac.FragmentType):
         walk.give(op, op.result, None)
         return
     state = walk.state
@@ -375,9 +359,9 @@ def _load(walk: RoleWalk, op: TensorLoadOp) -> None:
 
 def _go_on(walk: RoleWalk, op: TensorGoOnOp) -> None:
     """Its columns stay held: nothing else may be written there."""
-    settled = _take(walk, op, op.accumulator, TensorSettled)
-    done = isinstance(settled, TensorSettled)
-    walk.give(op, op.result, TensorAccumulating(settled.m, settled.n, settled.column) if done else None)
+    settled = walk.take_as(op, op.accumulator, TensorSettled)
+    going_on = None if settled is None else TensorAccumulating(settled.m, settled.n, settled.column)
+    walk.give(op, op.result, going_on)
 
 
 def finish_tensor_memory(walk: RoleWalk) -> None:

@@ -142,7 +142,7 @@ def _begun(walk: RoleWalk, op: TensorFillOp, into: Token | None) -> TensorFillin
         case None:
             return None
         case _:
-            walk.report("LV008", op, f"{op.name} cannot fill {describe(into)}")
+            walk.wrong(op, into, "fill")
             return None
 
 
@@ -180,10 +180,8 @@ def _accumulated(walk: RoleWalk, op: TensorFillOp, filling: TensorFilling) -> Te
 
 
 def _hand_over(walk: RoleWalk, op: TensorHandOverOp) -> None:
-    filling = walk.take(op, op.filling)
-    if not isinstance(filling, TensorFilling):
-        if filling is not None:
-            walk.report("LV008", op, f"{op.name} cannot take {describe(filling)}")
+    filling = walk.take_as(op, op.filling, TensorFilling)
+    if filling is None:
         return
     memory = _check_ring(walk, op, filling.ring)
     event = f"fill:{filling.ring}"
@@ -235,10 +233,7 @@ def _read(walk: RoleWalk, op: TensorReadOp) -> None:
         made = Values(rows, kind.n.data, "mn", "f32")
     if isinstance(slot, Slot):
         memory = _check_ring(walk, op, slot.ring)
-        if slot.side == "empty":
-            walk.report("MB012", op, f"reads {describe(slot)}")
-        elif slot.issuer:
-            walk.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
+        walk.expect_filled(op, slot)
         if memory is not None and made is not None:
             if memory.units != walk.role.count:
                 walk.report("TC002", op, f"{walk.role.count} units read rows of {memory.units}")
@@ -247,8 +242,8 @@ def _read(walk: RoleWalk, op: TensorReadOp) -> None:
             if walk.recording:
                 columns = ((column, column + made.n),)
                 walk.summary.reads.append(ReadSite(op, slot.ring, memory.name, columns))
-    elif slot is not None:
-        walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
+    else:
+        walk.wrong(op, slot, "read")
         slot = None
     walk.state.synced = False
     walk.give(op, op.result, made)

@@ -16,8 +16,6 @@ Checked by: tests/lower/ptx/copies/test_async_copy.py (values at small sizes), a
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
-
 from tilewright.base.element import parse_element
 from tilewright.ir.ac.async_copy import (
     COPYING_THREADS,
@@ -30,8 +28,8 @@ from tilewright.ir.ac.format import is_set
 from tilewright.ir.cascade import CELL_FACTORS, FACTOR_ROWS
 from tilewright.lower.ptx.copies.rings import barrier_address
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
-from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
+from tilewright.lower.ptx.lowering import Emitters, Lowering, emitted, integers, placed, slot_of
+from tilewright.lower.ptx.places import BufferPlace, GlobalPlace, SlotPlace
 
 _ROW_BYTES = 128
 _CACHE = ".L2::128B"
@@ -43,25 +41,17 @@ _CACHE = ".L2::128B"
 # ---------------------------------------------------------------- emission
 
 
-def lower_async_copy(lowering: Lowering, op: Operation) -> None:
-    """Emit one operation of copies by threads."""
-    text = lowering.text
-    match op:
-        case AsyncCopyIssueOp():
-            _lower_issue(lowering, op)
-        case AsyncCopyArriveOp():
-            address = barrier_address(lowering, slot_of(lowering, op.tx), 0)
-            text.emit("cp.async.mbarrier.arrive.noinc.shared::cta.b64", f"[{address}]")
-        case AsyncCopyFenceOp():
-            text.emit("fence.proxy.async.shared::cta")
-            lowering.places[op.result] = slot_of(lowering, op.phase)
-        case AsyncCopyWaitOp():
-            text.emit("cp.async.wait_all")
-        case _:
-            raise AssertionError(f"{op.name} is no copy by threads")
+def _arrive(lowering: Lowering, op: AsyncCopyArriveOp) -> None:
+    address = barrier_address(lowering, slot_of(lowering, op.tx), 0)
+    lowering.text.emit("cp.async.mbarrier.arrive.noinc.shared::cta.b64", f"[{address}]")
 
 
-def _lower_issue(lowering: Lowering, op: AsyncCopyIssueOp) -> None:
+def _fence(lowering: Lowering, op: AsyncCopyFenceOp) -> SlotPlace:
+    lowering.text.emit("fence.proxy.async.shared::cta")
+    return slot_of(lowering, op.phase)
+
+
+def _issue(lowering: Lowering, op: AsyncCopyIssueOp) -> None:
     text = lowering.text
     source, buffer, slot = lowering.place(op.source), lowering.place(op.buffer), slot_of(lowering, op.tx)
     assert isinstance(source, GlobalPlace) and isinstance(buffer, BufferPlace)
@@ -144,3 +134,11 @@ def _distance_of_factors(rows: int) -> int:
     """From a row's factors to those of the row so many behind it, whole times 32."""
     units, left = divmod(rows, COPYING_THREADS)
     return units * COPYING_THREADS * CELL_FACTORS + left // FACTOR_ROWS * CELL_FACTORS
+
+
+EMITTERS: Emitters = {
+    AsyncCopyIssueOp: _issue,
+    AsyncCopyArriveOp: _arrive,
+    AsyncCopyFenceOp: placed(_fence),
+    AsyncCopyWaitOp: emitted("cp.async.wait_all"),
+}

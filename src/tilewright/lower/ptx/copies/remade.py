@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from tilewright.ir.ac.remade import CHUNK_BYTES, ROW_BYTES, WIDENED_ROWS, RoomEndOp, RoomStartOp, SlotRemakeOp
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.lowering import Lowering, slot_of
+from tilewright.lower.ptx.lowering import Emitters, Lowering, nothing, placed, slot_of
 from tilewright.lower.ptx.numbers.float8_bits import widened_word
 from tilewright.lower.ptx.places import BufferPlace, RingPlace, SlotPlace
 
@@ -34,15 +34,9 @@ _EVEN_BYTES, _ODD_BYTES = 0x6420, 0x7531
 _NO_RING = RingPlace(0, 0, 0, 0)
 
 
-def lower_remade(lowering: Lowering, op: RoomStartOp | SlotRemakeOp | RoomEndOp) -> None:
-    match op:
-        case RoomStartOp():
-            # A unit's room is the slot of its number.
-            lowering.places[op.result] = SlotPlace(_NO_RING, lowering.index(op.unit))
-        case SlotRemakeOp():
-            _remake(lowering, op)
-        case RoomEndOp():
-            pass
+def _start(lowering: Lowering, op: RoomStartOp) -> SlotPlace:
+    """A unit's room is the slot of its number."""
+    return SlotPlace(_NO_RING, lowering.index(op.unit))
 
 
 def _remake(lowering: Lowering, op: SlotRemakeOp) -> None:
@@ -143,3 +137,10 @@ def _moved(text: Text, address: str, chunks: int) -> str:
 
 def _vector(names: tuple[str, ...] | list[str]) -> str:
     return "{" + ", ".join(names) + "}"
+
+
+EMITTERS: Emitters = {
+    RoomStartOp: placed(_start),
+    SlotRemakeOp: _remake,
+    RoomEndOp: nothing,
+}

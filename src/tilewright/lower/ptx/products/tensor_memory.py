@@ -33,7 +33,6 @@ from tilewright.ir.ac.tensor_memory import (
     TensorIssueStoredOp,
     TensorLoadOp,
     TensorMemoryOp,
-    TensorOp,
     TensorOperandType,
     TensorReadOp,
     TensorReleaseOp,
@@ -56,7 +55,7 @@ from tilewright.legal.descriptor.tensor_core_descriptor import (
 )
 from tilewright.lower.fragment.narrow_operand import exchanged
 from tilewright.lower.ptx.copies.rings import barrier_address
-from tilewright.lower.ptx.lowering import Lowering, TensorRegisters, integers, slot_of
+from tilewright.lower.ptx.lowering import Emitters, Lowering, TensorRegisters, integers, placed, slot_of
 from tilewright.lower.ptx.places import (
     OPERAND_AXES,
     BufferPlace,
@@ -188,32 +187,26 @@ def enter_role(lowering: Lowering, role: ac.RoleOp) -> None:
 # ---------------------------------------------------------------- what a unit does
 
 
-def lower_tensor(lowering: Lowering, op: TensorOp) -> None:
-    text, own = lowering.text, registers(lowering)
-    match op:
-        case TensorFenceOp():
-            number = text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
-            text.emit("tcgen05.fence::before_thread_sync")
-            text.emit("bar.sync", number, _UNIT_THREADS)
-            text.emit("tcgen05.fence::after_thread_sync")
-        case TensorIssueOp():
-            _issue(lowering, op)
-        case TensorIssueStoredOp():
-            _issue_stored(lowering, op)
-        case TensorStoreOp():
-            _store(lowering, op)
-        case TensorReleaseOp():
-            read = lowering.place(op.reading)
-            slot = read.slot if isinstance(read, FactorsPlace) else slot_of(lowering, op.reading)
-            commit(lowering, barrier_address(lowering, slot, slot.ring.stages), pair=is_set(op.pair))
-        case TensorCommitOp():
-            commit(lowering, own.barrier)
-        case TensorWaitOp():
-            _wait(lowering, op)
-        case TensorGoOnOp():
-            lowering.places[op.result] = NoPlace()
-        case TensorLoadOp():
-            _load(lowering, op)
+def _fence(lowering: Lowering, op: TensorFenceOp) -> None:
+    text = lowering.text
+    number = text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
+    text.emit("tcgen05.fence::before_thread_sync")
+    text.emit("bar.sync", number, _UNIT_THREADS)
+    text.emit("tcgen05.fence::after_thread_sync")
+
+
+def _release(lowering: Lowering, op: TensorReleaseOp) -> None:
+    read = lowering.place(op.reading)
+    slot = read.slot if isinstance(read, FactorsPlace) else slot_of(lowering, op.reading)
+    commit(lowering, barrier_address(lowering, slot, slot.ring.stages), pair=is_set(op.pair))
+
+
+def _commit(lowering: Lowering, op: TensorCommitOp) -> None:
+    commit(lowering, registers(lowering).barrier)
+
+
+def _go_on(lowering: Lowering, op: TensorGoOnOp) -> NoPlace:
+    return NoPlace()
 
 
 def registers(lowering: Lowering) -> TensorRegisters:
@@ -454,3 +447,16 @@ def _store(lowering: Lowering, op: TensorStoreOp) -> None:
 
 def _vector(names: Sequence[str]) -> str:
     return "{" + ", ".join(names) + "}"
+
+
+EMITTERS: Emitters = {
+    TensorFenceOp: _fence,
+    TensorIssueOp: _issue,
+    TensorIssueStoredOp: _issue_stored,
+    TensorStoreOp: _store,
+    TensorReleaseOp: _release,
+    TensorCommitOp: _commit,
+    TensorWaitOp: _wait,
+    TensorGoOnOp: placed(_go_on),
+    TensorLoadOp: _load,
+}

@@ -20,10 +20,9 @@ from tilewright.ir.ac.tensor_memory import (
     TensorHandOverOp,
     TensorMemoryOp,
     TensorReadOp,
-    TensorSlotOp,
 )
 from tilewright.lower.ptx.copies.rings import barrier_address, lower_wait
-from tilewright.lower.ptx.lowering import Lowering, slot_of
+from tilewright.lower.ptx.lowering import Emitters, Lowering, slot_of
 from tilewright.lower.ptx.places import SlotPlace
 from tilewright.lower.ptx.products.tensor_factors import copy_factors, take_factors
 from tilewright.lower.ptx.products.tensor_memory import (
@@ -64,31 +63,36 @@ def is_slot_wait(op: ac.BarrierWaitOp) -> bool:
     return any(each.ring == kind.ring for each in memories)
 
 
-def lower_slots(lowering: Lowering, op: TensorSlotOp) -> None:
-    match op:
-        case TensorFactorsOp():
-            copy_factors(lowering, op)
-        case TensorFillOp():
-            slot = slot_of(lowering, op.into)
-            columns = _of_slot(lowering, op.memory, slot, registers(lowering).part)
-            operands = left_operands(lowering, op, "")
-            factors = take_factors(lowering, op)
-            facts = lowering.facts
-            kinds = scaled_instructions(facts, op) if factors else [instruction(facts, op, op.a_major.data)]
-            multiply(lowering, op, operands, kinds, columns, not op.accumulate.data, factors)
-            lowering.places[op.filling] = slot
-        case TensorHandOverOp():
-            commit(lowering, barrier_address(lowering, slot_of(lowering, op.filling), 0), pair=is_set(op.pair))
-        case TensorReadOp():
-            kind, slot = op.result.type, slot_of(lowering, op.phase)
-            assert isinstance(kind, ac.FragmentType)
-            own = _of_slot(lowering, op.memory, slot, registers(lowering).slots)
-            lowering.places[op.result] = loaded(
-                lowering, memory_of(lowering, op.memory), own, op.column.data, kind.n.data
-            )
-            lowering.places[op.held] = slot
+def _fill(lowering: Lowering, op: TensorFillOp) -> None:
+    slot, facts = slot_of(lowering, op.into), lowering.facts
+    columns = _of_slot(lowering, op.memory, slot, registers(lowering).part)
+    operands = left_operands(lowering, op, "")
+    factors = take_factors(lowering, op)
+    kinds = scaled_instructions(facts, op) if factors else [instruction(facts, op, op.a_major.data)]
+    multiply(lowering, op, operands, kinds, columns, not op.accumulate.data, factors)
+    lowering.places[op.filling] = slot
+
+
+def _hand_over(lowering: Lowering, op: TensorHandOverOp) -> None:
+    commit(lowering, barrier_address(lowering, slot_of(lowering, op.filling), 0), pair=is_set(op.pair))
+
+
+def _read(lowering: Lowering, op: TensorReadOp) -> None:
+    kind, slot = op.result.type, slot_of(lowering, op.phase)
+    assert isinstance(kind, ac.FragmentType)
+    own = _of_slot(lowering, op.memory, slot, registers(lowering).slots)
+    lowering.places[op.result] = loaded(lowering, memory_of(lowering, op.memory), own, op.column.data, kind.n.data)
+    lowering.places[op.held] = slot
 
 
 def _of_slot(lowering: Lowering, memory: SSAValue, slot: SlotPlace, first: str) -> str:
     """The address of a slot's columns. first: of the first slot's."""
     return lowering.text.into("b32", "mad.lo.u32", slot.stage, memory_of(lowering, memory).slot_columns, first)
+
+
+EMITTERS: Emitters = {
+    TensorFactorsOp: copy_factors,
+    TensorFillOp: _fill,
+    TensorHandOverOp: _hand_over,
+    TensorReadOp: _read,
+}

@@ -39,8 +39,14 @@ from tilewright.ir.ac.tensor_memory import (
 )
 
 
+class Step:
+    """What one operation asks."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Step):
     op: Operation
     ring: Ring | None
     cursor: int
@@ -50,7 +56,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Step):
     """Of all slots of a ring, from a cursor on."""
 
     op: Operation
@@ -59,20 +65,20 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class Start(Step):
     """Of a cursor."""
 
     result: int
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class Advance(Step):
     cursor: int
     result: int
 
 
 @dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(Step):
     op: Operation
     slot: int
     result: int
@@ -81,7 +87,7 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Step):
     """By the copy engine. bytes: None of something that is no tensor map. leader: they count in the first CTA."""
 
     op: Operation
@@ -93,7 +99,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyByThreads:
+class CopyByThreads(Step):
     """arrives: their deferred arrivals, and no bytes. result: -1 where there is none."""
 
     op: Operation
@@ -103,13 +109,13 @@ class CopyByThreads:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Step):
     slot: int
     result: int
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Look(Step):
     """By the unit's threads. ends: whether they have read when it is over; made: the unit's own memory that they then
     have written, or -1."""
 
@@ -121,14 +127,14 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class Own(Step):
     """Memory that is a unit's own, so that no barrier guards it."""
 
     result: int
 
 
 @dataclass(frozen=True, slots=True)
-class Multiply:
+class Multiply(Step):
     """a_slot, a_reading: of A, where it lies in a slot of its own; into, filling: the slot that is filled by it, where
     there is one; else -1. everywhere: by the slots of each CTA. passed: slots that are read already, and are handed
     on."""
@@ -145,7 +151,7 @@ class Multiply:
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
+class HandOver(Step):
     """Of a slot, once the products issued so far are done. everywhere: in each CTA."""
 
     op: Operation
@@ -154,12 +160,12 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Step):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Retire:
+class Retire(Step):
     """pairs: a slot that was read, and the same handed back."""
 
     pending: int
@@ -167,7 +173,7 @@ class Retire:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Release(Step):
     """by_products: the tensor core arrives once the products issued so far are done. leader: in the first CTA alone."""
 
     op: Operation
@@ -178,7 +184,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduce:
+class Reduce(Step):
     op: ac.ClusterReduceOp
     ring: Ring | None
     cursor: int
@@ -186,7 +192,7 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Step):
     """begin: its first index. arguments: of its body, without the indices. yielded: None where the loop cannot be run.
     turns: of a loop over what units take in turn, the ring of its barriers. slots: the symbol that counts those which
     each takes."""
@@ -209,56 +215,29 @@ class Turns(Loop):
 
 
 @dataclass(frozen=True, slots=True)
-class PassTurn:
+class PassTurn(Step):
     op: Operation
     turns: Ring | None
 
 
 @dataclass(frozen=True, slots=True)
-class BeginIssue:
+class BeginIssue(Step):
     op: Operation
 
 
 @dataclass(frozen=True, slots=True)
-class PassIssue:
+class PassIssue(Step):
     op: Operation
 
 
 @dataclass(frozen=True, slots=True)
-class TakeIssue:
+class TakeIssue(Step):
     op: IssueTakeOp
 
 
 @dataclass(frozen=True, slots=True)
-class EndIssue:
+class EndIssue(Step):
     op: IssueOrderEndOp
-
-
-Step = (
-    Wait
-    | Drain
-    | Start
-    | Advance
-    | Announce
-    | Copy
-    | CopyByThreads
-    | Fence
-    | Look
-    | Own
-    | Multiply
-    | HandOver
-    | Commit
-    | Retire
-    | Release
-    | Reduce
-    | Loop
-    | Turns
-    | PassTurn
-    | BeginIssue
-    | PassIssue
-    | TakeIssue
-    | EndIssue
-)
 
 
 @dataclass(slots=True)
