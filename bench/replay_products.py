@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LIBRARY = "tilewright.driver.compile.kernels"
 _SCALED = "tilewright.driver.compile.kernels_scaled"
 _OWN = "bench.replay_programs"
-_ROWS = "examples.rows"
+_ROWS, _FUSED = "examples.rows", "examples.fused"
 _SAMPLED_WHOLE = ("kinds", "programs")
 _F8 = {"a": "f8e4m3", "b": "f8e4m3", "c": "bf16"}
 
@@ -174,6 +174,10 @@ PROGRAMS: tuple[Asked, ...] = (
     Asked("programs", "softmax of few short rows", f"{_ROWS}:softmax", {"M": 7, "N": 31}),
     Asked("programs", "softmax of long odd rows", f"{_ROWS}:softmax", {"M": 64, "N": 50257}),
     Asked("programs", "norm of odd rows", f"{_ROWS}:layer_norm", {"M": 129, "N": 4095}, dtype="f16"),
+    Asked("programs", "keys in pages that are asked for ahead", f"{_FUSED}:decode_in_pages",
+          {"B": 8, "H": 32, "T": 1024, "E": 128, "F": 128, "P": 512, "S": 16}, (16,)),
+    Asked("programs", "keys in parts that overlap", f"{_FUSED}:attention",
+          {"B": 5, "H": 40, "Q": 1, "T": 22144, "E": 128, "F": 128}),
     _own("elementwise, neighbours", "smoothed", {"M": 1000, "N": 1023}),
     _own("elementwise, factors of blocks", "dequantized", {"M": 512, "N": 1024}, dtype={"x": "f8e4m3", "scale": "f32"}),
     _own("elementwise, functions over three axes", "activated", {"B": 4, "M": 100, "N": 512}),

@@ -322,7 +322,7 @@ def test_values_of_axes_in_parts(kernel: Kernel, dims: dict[str, int], monkeypat
     """In parts whose last tile is not full; the same bits in each run, and both proofs."""
     axis = "T" if "T" in dims else "N"
 
-    def in_four(program: tile.ProgramOp, _: float) -> list[Cut]:
+    def in_four(program: tile.ProgramOp, *_: object) -> list[Cut]:
         return [] if f"{axis}_parts" in program.extents else [in_parts(program, axis, 4)]
 
     monkeypatch.setattr("tilewright.driver.compile.sequence.splits", in_four)
@@ -349,7 +349,7 @@ def test_values_of_parts_that_overlap(page: int, lengths: tuple[int, int], monke
     first."""
     kernel = decode_in_pages(page) if page else decode_attention
 
-    def in_two(program: tile.ProgramOp, _: float) -> list[Cut]:
+    def in_two(program: tile.ProgramOp, *_: object) -> list[Cut]:
         return [] if "T_parts" in program.extents else [in_parts(program, "T", 2, 48)]
 
     monkeypatch.setattr("tilewright.driver.compile.sequence.splits", in_two)

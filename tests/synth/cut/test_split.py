@@ -3,6 +3,9 @@
 # pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
 """An axis in parts: what each part's program stores, what combines it, and what refutes a wrong combination."""
 
+import math
+from collections.abc import Callable
+
 import pytest
 from examples.fused import attention, causal_attention, grouped_heads
 from tests.synth.cut.cut_programs import softmax_of_product, sums_both_ways, traced
@@ -19,6 +22,7 @@ from tilewright.ir.tile.facts import buffers, loops, reductions, the_program
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.split import in_parts, splits
+from tilewright.synth.cut.time import Parts
 
 
 @tw.kernel
@@ -89,16 +93,25 @@ def test_parts_that_overlap_count_each_element_once(kernel: Kernel, overlap: int
         require_same(whole, cut)
 
 
+def _by_waves(wanted: float) -> Callable[[Parts], float]:
+    """The time of parts of which so many keep multiprocessors at work, and what each has to be combined."""
+
+    def time(parts: Parts) -> float:
+        return math.ceil(parts.count / wanted) * parts.length / parts.whole + parts.count / 1000
+
+    return time
+
+
 def test_what_no_number_divides_is_in_parts_that_overlap() -> None:
     whole = the_program(traced(grouped_heads, **{**_DECODE, "T": 4099}))
-    found = list(splits(whole, 3.0))
+    found = list(splits(whole, 3.0, _by_waves(3.0)))
     assert found
     for cut in found:
         (before, *_) = map(the_program, cut.programs)
         assert cut.overlap > 0
         assert cut.parts * (before.extents["T"] - cut.overlap) + cut.overlap == 4099
         require_same(whole, cut)
-    assert not list(splits(the_program(traced(largest_and_least, M=3, N=4099, K=64)), 3.0))
+    assert not list(splits(the_program(traced(largest_and_least, M=3, N=4099, K=64)), 3.0, _by_waves(3.0)))
 
 
 def test_a_part_of_products_is_one_walk_and_a_part_of_folds_has_none() -> None:
@@ -140,10 +153,26 @@ def test_the_certificate_refutes_a_wrong_combination(which: int) -> None:
         require_same(whole, cut)
 
 
+def _parts(program: tile.ProgramOp, wanted: float) -> list[int]:
+    return [each.parts for each in splits(program, wanted, _by_waves(wanted))]
+
+
 def test_what_is_stored_along_the_axis_or_does_not_divide_is_not_split() -> None:
-    assert [each.parts for each in splits(the_program(traced(sum_of_rows, M=3, N=4096)), 3.0)] == [8, 16, 2]
-    assert [each.parts for each in splits(the_program(traced(sum_of_rows, M=3, N=3783 * 5)), 2.2)] == [13, 15, 5]
-    assert not list(splits(the_program(traced(sum_of_rows, M=3, N=4097)), 3.0))
-    assert not list(splits(the_program(traced(sum_of_rows, M=3, N=300)), 3.0))
-    assert not list(splits(the_program(traced(softmax_of_product, M=3, N=4096, K=64)), 3.0))
-    assert not list(splits(the_program(traced(sums_both_ways, M=4096, N=4096)), 3.0))
+    assert _parts(the_program(traced(sum_of_rows, M=3, N=4096)), 3.0) == [8, 16, 2]
+    assert _parts(the_program(traced(sum_of_rows, M=3, N=3783 * 5)), 2.2) == [13, 15, 5]
+    assert not _parts(the_program(traced(sum_of_rows, M=3, N=4097)), 3.0)
+    assert not _parts(the_program(traced(sum_of_rows, M=3, N=300)), 3.0)
+    assert not _parts(the_program(traced(softmax_of_product, M=3, N=4096, K=64)), 3.0)
+    assert not _parts(the_program(traced(sums_both_ways, M=4096, N=4096)), 3.0)
+
+
+def test_of_parts_as_quick_those_that_divide_the_axis_come_first_then_the_fewest() -> None:
+    """Where more tiles than multiprocessors leave a last wave, more parts than one for each are tried."""
+    program = the_program(traced(attention, **{**_DECODE, "T": 1280}))
+
+    def tried(times: dict[int, float]) -> list[tuple[int, int]]:
+        return [(each.parts, each.overlap) for each in splits(program, 0.7, lambda parts: times.get(parts.count, 9.0))]
+
+    assert tried({3: 1.0, 5: 1.01, 8: 1.019}) == [(5, 0), (8, 0), (3, 2)]
+    assert tried({3: 1.0, 5: 1.03, 7: 1.01}) == [(3, 2), (7, 6), (5, 0)]
+    assert tried({8: 1.0, 4: 2.0, 2: 3.0})[0] == (8, 0)

@@ -7,7 +7,7 @@ from tests.synth.cut.cut_programs import layers, norm_of_product, product_of_nor
 from tilewright.driver.compile.sequence import decided, sequence
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.ir.tile.facts import the_program
-from tilewright.synth.cut.time import least_microseconds, microseconds
+from tilewright.synth.cut.time import Parts, least_microseconds, microseconds, microseconds_in_parts
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -52,6 +52,29 @@ def test_small_pages_take_the_thread_that_asks_for_them_longer() -> None:
         times.append(microseconds(the_program(part.module), part.decisions, _TARGET))
     # 370.7, 302.1 and 278.3 us, of one sequence of 32768 keys on one CTA of an H200.
     assert 1.2 < times[0] / times[1] < 1.6 and times[1] == times[2]
+
+
+def _in_parts(count: int, heads: int, length: int) -> float:
+    """The estimate of attention of one query in so many parts of keys, before any is decided."""
+    module = traced(attention, B=1, H=heads, Q=1, T=length, E=128, F=128)
+    part = decided(module, _TARGET, Wanted())
+    of_parts = microseconds_in_parts(the_program(part.module), part.decisions, _TARGET)
+    return of_parts(Parts(count, -(-length // count), length, 4 * heads * 130))
+
+
+@pytest.mark.parametrize(
+    ("heads", "length", "parts"),
+    [
+        (200, 22144, {2: 589.3, 3: 525.2, 5: 522.9, 7: 516.1, 13: 528.2}),
+        (140, 8192, {2: 160.7, 3: 153.0, 5: 143.5, 8: 139.3}),
+        (200, 4096, {2: 112.8, 3: 104.5, 5: 103.6, 8: 103.4}),
+        (272, 2048, {2: 75.3, 3: 77.1, 5: 77.9, 8: 72.5}),
+    ],
+)
+def test_parts_take_about_what_was_measured(heads: int, length: int, parts: dict[int, float]) -> None:
+    """On an H200, 2026-12-01."""
+    for count, measured in parts.items():
+        assert 0.93 < _in_parts(count, heads, length) / measured < 1.12, count
 
 
 def test_a_product_that_is_computed_twice_takes_twice_as_long() -> None:

@@ -94,6 +94,7 @@ class HappensBefore:
     atomic operations whose results nobody uses (red). any_global_address: global addresses are made up, so that no two
     accesses of global memory are said to meet. polls: the loads of the text that wait for words of global memory.
     contents: what memory holds when the launch begins; None: nothing is said of bytes that nobody wrote.
+    asking: loads of the text that may come before the grids before have ended (`waits.asking_loads`).
     reserved_bytes: of each CTA's shared memory, from 0 on, which nobody may touch.
     """
 
@@ -101,10 +102,11 @@ class HappensBefore:
         self, launch: Launch, interpretations: Interpretations | None = None, *, follows_values: bool = False,
         unread: frozenset[Span] = frozenset(), any_global_address: bool = False,
         polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None, reserved_bytes: int = 0,
+        asking: frozenset[Span] = frozenset(),
     ) -> None:  # fmt: skip
         self.state = LaunchState(
             launch, interpretations or Interpretations(), any_global_address=any_global_address, polls=polls,
-            contents=contents, reserved_bytes=reserved_bytes,
+            contents=contents, reserved_bytes=reserved_bytes, asking=asking,
         )  # fmt: skip
         self._follows_values = follows_values
         self._unread = unread

@@ -60,6 +60,7 @@ class LaunchState:
     def __init__(
         self, launch: Launch, interpretations: Interpretations, *, any_global_address: bool = False,
         polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None, reserved_bytes: int = 0,
+        asking: frozenset[Span] = frozenset(),
     ) -> None:  # fmt: skip
         self.below_shared = BelowShared(reserved_bytes)
         self.unwritten = UnwrittenReads(contents)
@@ -80,7 +81,7 @@ class LaunchState:
         self._footprints = Footprints()
         self.global_order = GlobalOrder(self._footprints)
         self.awaited = AwaitedWords(polls or {})
-        self.grid = GridUse()
+        self.grid = GridUse(asking)
         self.roles = Roles()
         self.map_readers: set[int] = set()
         self.made_up_maps = MadeUpMaps()

@@ -26,6 +26,7 @@ from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
+from tilewright.contract.judge.waits.asking_loads import asking_loads
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
 from tilewright.contract.replay.events import Tally, differences
 from tilewright.contract.replay.unwritten import UnwrittenBuffers
@@ -89,7 +90,7 @@ def replay(
     before = {name: data.copy() for name, data in buffers.items() if len(seeds) > 1 or name in restored}
     verdicts: list[Proven] = []
     kernel = inlined(module, kernel_of(module, launch.entry))
-    polls = polls_of(kernel)
+    polls, asking = polls_of(kernel), asking_loads(kernel)
     frame = shared_layout(module, kernel, launch.dynamic_smem_bytes, model_of(module), high=shared_high)
     doubts = [
         f"{span}: where this wait fails, it is not simply tried again; a run shows one of its outcomes"
@@ -101,7 +102,7 @@ def replay(
         for name, data in before.items():
             buffers[name][...] = data
         judge = HappensBefore(
-            launch, interpretations, polls=polls, contents=contents, reserved_bytes=frame.reserved_bytes
+            launch, interpretations, polls=polls, contents=contents, reserved_bytes=frame.reserved_bytes, asking=asking
         )
         watching = watchers if seed == seeds[0] else ()
         verdict = _judge_run(

@@ -11,8 +11,9 @@ know it
 
 Roles are read in the order of their text: what is known where a loop begins is known in each of its turns; what a
 loop's body learns is forgotten behind it, since a loop may have no turn, unless its symbol's minimum says that it has
-one. Operations that are not named here as ones that leave global memory alone count as touching it. Letting the next
-grid begin counts too: that is done no sooner than the wait, so that no more than two grids are there at once.
+one. Operations that are not named here as ones that leave global memory alone count as touching it, but for a load of a
+number at which nothing begins but boxes that are asked for ahead: whatever it reads, it decides nothing. Letting the
+next grid begin counts too: that is done no sooner than the wait, so that no more than two grids are there at once.
 
 Not handled: waits of several roles of one thread, and of warpgroups alone (doubts). The proof of the text looks at the
 same once more by who knows of whose wait (`grid_dependency`).
@@ -128,6 +129,12 @@ def _read(block: Block, known: bool, showing: set[str], minima: Mapping[str, int
             learned = _read(op.body.block, known, showing, minima, findings)
             if isinstance(op, ac.LoopOp) and minima.get(op.symbol.data, 0) > op.begin.data:
                 known = learned
-        elif not known and not isinstance(op, _LEAVE_GLOBAL_ALONE):
+        elif not known and not isinstance(op, _LEAVE_GLOBAL_ALONE) and not only_asks(op):
             findings.doubt("may touch global memory before it is known that the grids before have ended", op)
     return known
+
+
+def only_asks(op: Operation) -> bool:
+    """Whether what an operation loads only says for which boxes the kernel asks ahead."""
+    uses = op.result.uses if isinstance(op, ac.IndexLoadOp) else ()
+    return isinstance(op, ac.IndexLoadOp) and all(isinstance(use.operation, ac.BoxPrefetchOp) for use in uses)

@@ -53,6 +53,7 @@ from tilewright.synth.cut.time import (
     busy_multiprocessors,
     least_microseconds,
     microseconds,
+    microseconds_in_parts,
     shares_of_work,
 )
 from tilewright.synth.cut.widened_before import widened_before
@@ -70,7 +71,7 @@ from tilewright.targets import COMPILED_TARGET_NAMES, Target
 
 _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
-_WORTH_PARTS = 0.92
+_WORTH_PARTS = 0.96
 """The same of parts of its axis: both are estimated as walks alike, or by the bytes of device memory."""
 _OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "asserts")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
@@ -499,7 +500,8 @@ def _offered(
         launched = (the_program(part.module), part.decisions, target)
         idle = busy_multiprocessors(*launched) < _WORTH * most
         for form in (module, *joined_forms(program)) if idle else ():
-            yield from ((form, cut) for cut in splits(the_program(form), most / shares_of_work(*launched)))
+            in_parts = microseconds_in_parts(*launched)
+            yield from ((form, cut) for cut in splits(the_program(form), most / shares_of_work(*launched), in_parts))
     elif (cut := apart(program)) is not None:
         yield module, cut
     if cuttable == "in parts":

@@ -22,6 +22,7 @@ from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.base.value import dataclass
 from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
+from tilewright.contract.judge.waits.asking_loads import asking_loads
 from tilewright.contract.replay.unwritten import Contents
 from tilewright.contract.rules.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
 from tilewright.driver.check.limits.work import add_steps, steps_left
@@ -38,6 +39,8 @@ from tilewright.machine.core.event import (
     Event,
 )
 from tilewright.machine.core.fault import MachineFault, MachineHang
+from tilewright.machine.core.inline import inlined
+from tilewright.machine.core.run import kernel_of
 from tilewright.machine.core.state import Cluster, Warp
 from tilewright.machine.protocol.constant_words import constants_kept
 from tilewright.machine.protocol.protocol_run import ProtocolReport, run_protocol
@@ -290,7 +293,7 @@ def _judge_once(
     idle: Idle | None,
 ) -> LaunchJudgement:
     whole, known = filled(buffers, contents)
-    judge, turns = _witnesses(launch, interpretations, any_global_address)
+    judge, turns = _witnesses(module, launch, interpretations, any_global_address)
     begun: Counter[tuple[int, int, int]] = Counter()
 
     def at_back_edge(cluster: Cluster, warp: Warp, loop: int) -> bool:
@@ -304,7 +307,7 @@ def _judge_once(
         nonlocal judge, turns
         judge.let_go()
         begun.clear()
-        judge, turns = _witnesses(launch, interpretations, any_global_address)
+        judge, turns = _witnesses(module, launch, interpretations, any_global_address)
 
     def observe(event: Event) -> None:
         judge.feed(event)
@@ -416,13 +419,14 @@ def _without_leftovers(
 
 
 def _witnesses(
-    launch: Launch, interpretations: Interpretations, any_global_address: bool
+    module: Module, launch: Launch, interpretations: Interpretations, any_global_address: bool
 ) -> tuple[HappensBefore, Turns]:
     """Who has seen nothing of a launch yet."""
     contents = None if any_global_address else Contents()
     judge = HappensBefore(
-        launch, interpretations, follows_values=True, any_global_address=any_global_address, contents=contents
-    )
+        launch, interpretations, follows_values=True, any_global_address=any_global_address, contents=contents,
+        asking=asking_loads(inlined(module, kernel_of(module, launch.entry))),
+    )  # fmt: skip
     return judge, Turns()
 
 

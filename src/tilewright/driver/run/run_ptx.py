@@ -22,6 +22,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer, Launch, LaunchPlan, OpaqueParam, PointerParam, UnknownTensorMapParam
 from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
+from tilewright.contract.judge.waits.asking_loads import asking_loads
 from tilewright.contract.replay.unwritten import Contents
 from tilewright.driver.check.defect import defects_as_errors
 from tilewright.driver.launch.given_launch import LaunchFile, placed
@@ -116,8 +117,9 @@ def run_on_machine(
     for name, data in arrays.items():
         memory[name][whole.shifts[name] :] = data
     with defects_as_errors(f"{entry} in {file}"):
-        polls = polls_of(inlined(module, kernel_of(module, entry)))
-    judge = HappensBefore(whole.launch, interpretations, polls=polls, contents=Contents())
+        kernel = inlined(module, kernel_of(module, entry))
+        polls, asking = polls_of(kernel), asking_loads(kernel)
+    judge = HappensBefore(whole.launch, interpretations, polls=polls, contents=Contents(), asking=asking)
     try:
         with defects_as_errors(f"{entry} in {file}"):
             run_launch(module, whole.launch, memory, seed=seed, observe=judge.feed, progress=progress, polls=polls)

@@ -294,20 +294,20 @@ def _ask_for_boxes(
     arrays: dict[str, SSAValue],
     place: Place,
 ) -> None:
-    """Ask for the boxes of a tile's own slots, and of the first tiles that its first walk passes, but for those that
-    tables lead to."""
+    """Ask for the boxes of a tile's own slots, and of the first tiles that its first walk passes. Tables that lead to
+    them are asked early too, and once more where slots are filled."""
     passed = loads_of_walk(loops(program)[0], products_of(program), list(rings))
     own = [load for load, ring in rings.items() if ring.decision.resident]
-    asked = [(load, place) for load in own]
+    asked = [(place, own)]
     for number in range(d.prefetch_tiles):
         where = place.walking(outer, d, affine(outer, [], number))
-        asked += [(load, where) for load in rings if load in passed and load not in own]
-    for load, where in asked:
-        ring = rings[load]
-        if ring.decision.lookups:
-            continue
-        for coordinates in slot_coordinates(outer, ring.decision, arrays, where, d, {}).values():
-            outer.add(ac.BoxPrefetchOp.create(operands=[ring.source, *coordinates]))
+        asked.append((where, [load for load in rings if load in passed and load not in own]))
+    for where, together in asked:
+        known: KnownPlaces = {}
+        for load in together:
+            slot, source = rings[load].decision, rings[load].source
+            for coordinates in slot_coordinates(outer, slot, arrays, where, d, known).values():
+                outer.add(ac.BoxPrefetchOp.create(operands=[source, *coordinates]))
 
 
 def _bring_tile(

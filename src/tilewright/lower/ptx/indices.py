@@ -3,7 +3,9 @@
 A loop that fills slots where tables say would wait for a table in each iteration. What is loaded at indices that follow
 from the loop's own is loaded before the loop for its first iteration, and as each iteration begins for the next one:
 by then it is there. Past an array's end an index gives -1 without a load (`ac.IndexLoadOp`), so that the last iteration
-reads nothing outside of it. Nobody stores to such an array meanwhile (`contract.typestate.steps.index_load`).
+reads nothing outside of it. Nobody stores to such an array meanwhile (`contract.typestate.steps.index_load`), but the
+launch before may still do so where a number only says for which boxes a kernel asks ahead: such a load leaves no line
+in the L1 cache, where a later one could find what is no longer so.
 
 Not handled: loops with copies of their body; indices that follow from what an iteration computes or carries.
 Checked by: tests/lower/ptx/test_indices.py.
@@ -84,8 +86,9 @@ def _followed(lowering: Lowering, op: ac.AffineOp | ac.IndexDivideOp) -> Place:
 def _loaded(lowering: Lowering, op: ac.IndexLoadOp) -> str:
     source = lowering.place(op.source)
     assert isinstance(source, GlobalPlace)
+    ahead = all(isinstance(use.operation, ac.BoxPrefetchOp) for use in op.result.uses)
     strides = lowering.passed.strides(lowering.text, source.apart)
-    return load_index(lowering.text, source, [lowering.index(each) for each in op.indices], strides)
+    return load_index(lowering.text, source, [lowering.index(each) for each in op.indices], strides, ahead=ahead)
 
 
 def _affine(lowering: Lowering, op: ac.AffineOp) -> str:

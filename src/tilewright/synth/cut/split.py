@@ -18,7 +18,7 @@ split by `certificate`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
@@ -42,6 +42,7 @@ from tilewright.synth.cut.parts_of_blocks import (
     gathered_in_parts,
     over_blocks_of_parts,
 )
+from tilewright.synth.cut.time import Parts
 from tilewright.synth.streaming.axis import streamed_axes
 from tilewright.synth.streaming.derive import IDENTITIES, State, Streaming, Walked, derived
 from tilewright.synth.streaming.emit import emitted
@@ -53,39 +54,42 @@ products one tile of a walk, as wide as it may be (`synth.cascade.decide`)."""
 _TRIED = 3
 """Numbers of parts."""
 _FEWEST, _MOST = 0.5, 8.0
-"""Parts that are tried, of those that are wanted."""
-_ALL, _WORTH_OVERLAP = 20, 2
-"""Twentieths of the time: all of it, and what parts that overlap lose less. A policy: the estimate is no better than a
-twentieth, and numbers of parts that lose as much differ by their combination, of which fewer parts need less."""
+"""Parts that are tried, of those that are wanted, or of one if fewer are."""
+_NEAR = 1.02
+"""Over the least time, numbers of parts that are taken to be as quick: the estimate is no better. A policy: of these
+come first those that divide the axis, in which nothing is masked, then the fewest, which have less to combine."""
 _RUN = 16
 """Elements of an axis along which an array is contiguous, at multiples of which overlapping parts begin."""
 
 
-def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
-    """The program with its folded axis in parts. wanted: by which every multiprocessor has one. Those numbers are tried
-    by which multiprocessors lose the least time, in twentieths; of equal ones the least. Parts overlap only where that
-    loses a tenth less than any number that divides the axis."""
+def splits(program: tile.ProgramOp, wanted: float, microseconds: Callable[[Parts], float]) -> Iterator[Cut]:
+    """The program with its folded axis in parts. wanted: by which every multiprocessor has one; microseconds: that
+    parts are estimated to take. The quickest numbers are tried."""
     if loops(program) or grouping(program) is not None or program.run_time:
         return
-    axis = _axis(program, read(program)[1])
+    graph, stored = read(program)
+    axis = _axis(program, stored)
     if not axis:
         return
+    states = derived(graph, stored, axis).states
     sizes = blocks_of_axis(program, axis)
-    blocks = math.lcm(*sizes)
+    blocks, length = math.lcm(*sizes), program.extents[axis]
     walked = bool(contractions(program))
-    shortest, length = _LEAST_WALKED if walked else _LEAST, program.extents[axis]
-    most = min(length // shortest, math.ceil(_MOST * wanted))
+    most = min(length // (_LEAST_WALKED if walked else _LEAST), math.ceil(_MOST * max(1.0, wanted)))
     least = max(2, math.ceil(_FEWEST * min(wanted, most)))
     counts = range(least, most + 1)
+    state_bytes = sum(array_bytes(_tensor(state.old.axes, program.extents)) for state in states)
+
+    def times(parts: Iterable[_Parts]) -> dict[_Parts, float]:
+        return {each: microseconds(Parts(each.count, each.length, length, state_bytes)) for each in parts}
+
     equal = [_Parts(parts, length // parts, length // parts) for parts in counts if length % parts == 0]
-    found = [each for each in equal if fit_blocks(each.length, sizes)]
-    lost = {each: _lost(each, wanted, length, walked) for each in found}
+    found = times(each for each in equal if fit_blocks(each.length, sizes))
     if walked and length % blocks == 0:
         unit = math.lcm(blocks, _RUN) if _is_contiguous(program, axis) else blocks
-        overlapping = {each: _lost(each, wanted, length, walked) for each in _overlapping(counts, length, unit)}
-        limit = min(lost.values(), default=_ALL) - _WORTH_OVERLAP
-        lost |= {each: part for each, part in overlapping.items() if part <= limit}
-    for each in sorted(lost, key=lambda each: (lost[each], each.count))[:_TRIED]:
+        found |= times(_overlapping(counts, length, unit))
+    near = _NEAR * min(found.values(), default=0.0)
+    for each in sorted(found, key=lambda each: (max(near, found[each]), each.overlap > 0, each.count))[:_TRIED]:
         try:
             cut = in_parts(program, axis, each.count, each.step)
         except RuleViolation:
@@ -127,15 +131,6 @@ def _is_contiguous(program: tile.ProgramOp, axis: str) -> bool:
 def _is_masked_once(program: tile.ProgramOp) -> bool:
     """Whether a mask of the first fold's operand is one of all that a part folds and multiplies."""
     return len(bounded_once(program, cascade_axes(program))) == len(loops(program))
-
-
-def _lost(parts: _Parts, wanted: float, length: int, walked: bool) -> int:
-    """The part of its time that a multiprocessor waits for the last wave, reads what another one does, and waits for
-    the first tile of each part but its first, in twentieths."""
-    waves = parts.count / wanted
-    whole = math.ceil(waves)
-    begun = (whole - 1) / (whole * math.ceil(parts.length / _LEAST_WALKED)) if walked else 0
-    return round(_ALL * (1 - waves / whole * (length / (parts.count * parts.length)) + begun))
 
 
 def _axis(program: tile.ProgramOp, stored: Sequence[Stored]) -> str:

@@ -21,6 +21,8 @@ Checked by: tests/synth/cut/test_time.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
@@ -50,7 +52,7 @@ _ALTERNATING = 1.25
 @while_unedited
 def least_microseconds(program: tile.ProgramOp, target: Target) -> float:
     """What no kernel of a program undercuts, however it is decided: its products at the tensor cores' rate, or its
-    arrays once at the device memory's, and a launch."""
+    arrays once at the rate at which slots stream them, and a launch."""
     everywhere = target.limit("device.clock_hertz") * target.limit("device.multiprocessors")
     rate = target.limit("product.f8_flop_per_cycle_per_multiprocessor")
     products = 0
@@ -60,7 +62,8 @@ def least_microseconds(program: tile.ProgramOp, target: Target) -> float:
             program.extents[axis] for axis in {base_axis(each) for each in (*axes_of(op.left), *axes_of(op.right))}
         )
         products += 2 * spanned * rate // target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor")
-    return _start(target) + max(1e6 * products / (rate * everywhere), moved(compulsory_bytes(program), target))
+    streamed = 1e6 * compulsory_bytes(program) / target.limit("pipeline.streamed_bytes_per_second")
+    return _start(target) + max(1e6 * products / (rate * everywhere), streamed)
 
 
 def moved(size_bytes: float, target: Target) -> float:
@@ -134,7 +137,79 @@ def _at_reading_rate(size_bytes: float, target: Target) -> float:
     return moved(size_bytes, target) / (parameters_of(target).read_permille / 1000)
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Of an axis of `whole` elements: how many, and elements of each. state_bytes: that each stores of all rows."""
+
+    count: int
+    length: int
+    whole: int
+    state_bytes: int
+
+
+@while_unedited
+def microseconds_in_parts(program: tile.ProgramOp, decisions: Decisions, target: Target) -> Callable[[Parts], float]:
+    """Of a decided program with the axis that it walks or folds in parts, and of the launch that combines their states:
+    a walk of as many tiles more, each for so much less. Others take the time in which all multiprocessors would be at
+    work, and wait for the last wave."""
+    most = target.limit("device.multiprocessors")
+    if isinstance(decisions, CascadeDecisions) and not decisions.sums_alone:
+        walks, ctas = _walks_of(program, decisions, target), most * ctas_together(decisions, target)
+
+        def of_walk(parts: Parts) -> float:
+            tile_, tiles = decisions.tile_streamed, walks.tiles * parts.count
+            # What the axis's end leaves of a last tile takes some of its time.
+            walked = (-(-parts.length // tile_) + parts.length / tile_) / 2
+            each = replace(
+                walks, tiles=tiles, iterations=walks.iterations * walked / -(-parts.whole // tile_),
+                read_bytes=walks.read_bytes * parts.count * parts.length / parts.whole,
+                stored_bytes=parts.count * parts.state_bytes, waits=walks.waits and walks.tiles > decisions.ctas,
+            )  # fmt: skip
+            return _start(target) + _waves(each, min(tiles, ctas), target) + _combined(parts, target)
+
+        return of_walk
+    shares = shares_of_work(program, decisions, target)
+    busy = microseconds(program, decisions, target) * busy_multiprocessors(program, decisions, target) / most
+    busy = max(busy, _at_reading_rate(compulsory_bytes(program), target))
+
+    def of_others(parts: Parts) -> float:
+        waves = parts.count * shares / most
+        return busy * parts.count * parts.length / parts.whole * math.ceil(waves) / waves + _combined(parts, target)
+
+    return of_others
+
+
+def _combined(parts: Parts, target: Target) -> float:
+    """Microseconds of the launch that combines the states."""
+    return _start(target) + _at_reading_rate(2 * parts.count * parts.state_bytes, target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walks:
+    """What tiles of rows do: how many tiles there are, iterations of each, cycles of an iteration of all loops, bytes
+    that each of them fetches, bytes of a tile's resident slots, bytes read from device memory once, and stored. waits:
+    whether a CTA has one slot only for what a tile reads once, so that its next one begins when the last has ended."""
+
+    tiles: int
+    iterations: float
+    iteration_cycles: float
+    iteration_bytes: int
+    resident_bytes: int
+    read_bytes: float
+    stored_bytes: int
+    consumers: int
+    waits: bool
+
+
 def _walks(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> float:
+    walks = _walks_of(program, d, target)
+    if d.sums_alone:
+        each = sum_cycles(program, cascade_axes(program), d, target) * _cycle(target)
+        return max(each, walks.tiles * _read_by_tile(walks, target))
+    return _waves(walks, d.ctas, target)
+
+
+def _walks_of(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> _Walks:
     axes = cascade_axes(program)
     rows, most = (
         -(-program.extents[axis] // size) for axis, size in ((d.row, d.tile_rows), (d.streamed, d.tile_streamed))
@@ -143,28 +218,49 @@ def _walks(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> floa
     if d.walked:
         (part,) = d.walked
         iterations = sum(walked_part(part.begin, part.end, most, row)[1] for row in range(rows)) / rows
-    tiles, p = tiles_of(program, d), parameters_of(target)
-    each = sum(iterations * _iteration(program, axes, loop, d, target) for loop in loops(program))
-    stored = sum(array_bytes(op.tensor) for op in stores(program)) / tiles
-    each += p.latency_cycles + 1000 * stored / (d.consumers * p.scattered_bytes_per_kilocycle)
-    rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * target.limit("device.multiprocessors")
-    walked = sum(iterations * _fetched_bytes(program, loop, d) for loop in loops(program))
-    cached = (walked + sum(each.slot_bytes for each in d.slots if each.resident)) / rate * _cycle(target)
-    read = max(cached, _streamed(compulsory_bytes(program), target) / tiles)
-    if d.sums_alone:
-        return max(sum_cycles(program, axes, d, target) * _cycle(target), tiles * read)
+    return _Walks(
+        tiles_of(program, d),
+        iterations,
+        sum(_iteration(program, axes, loop, d, target) for loop in loops(program)),
+        sum(_fetched_bytes(program, loop, d) for loop in loops(program)),
+        sum(each.slot_bytes for each in d.slots if each.resident),
+        compulsory_bytes(program),
+        sum(array_bytes(op.tensor) for op in stores(program)),
+        d.consumers,
+        any(each.resident and each.slots == 1 for each in d.slots),
+    )
+
+
+def _waves(walks: _Walks, ctas: int, target: Target) -> float:
+    """Microseconds of all tiles, as many at once as there are CTAs."""
+    p, read = parameters_of(target), _read_by_tile(walks, target)
+    each = walks.iterations * walks.iteration_cycles + p.latency_cycles
+    each += 1000 * walks.stored_bytes / walks.tiles / (walks.consumers * p.scattered_bytes_per_kilocycle)
+    if walks.tiles > ctas:
+        read *= target.limit("pipeline.several_tiles_percent") / 100
     # A last wave of few tiles reads no faster than these are walked.
-    whole, left = divmod(tiles, d.ctas)
-    waves = [d.ctas] * whole + [left] * bool(left)
-    return sum(max(each * _cycle(target), wave * read / _reading(wave, target)) for wave in waves)
+    whole, left = divmod(walks.tiles, ctas)
+    waves = [ctas] * whole + [left] * bool(left)
+    waits = (len(waves) - 1) * walks.waits * target.limit("pipeline.streamed_latency_cycles")
+    return waits * _cycle(target) + sum(
+        max(each * _cycle(target), wave * read / _reading(wave, target, last=whole > 0)) for wave in waves
+    )
 
 
-def _reading(ctas: int, target: Target) -> float:
+def _read_by_tile(walks: _Walks, target: Target) -> float:
+    """Microseconds in which the L2 cache or device memory brings what a tile reads, with all tiles at it."""
+    rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * target.limit("device.multiprocessors")
+    cached = (walks.iterations * walks.iteration_bytes + walks.resident_bytes) / rate * _cycle(target)
+    return max(cached, _streamed(walks.read_bytes, target) / walks.tiles)
+
+
+def _reading(ctas: int, target: Target, *, last: bool = False) -> float:
     """The part of the device memory's rate at which so many CTAs read. With more than one for each two multiprocessors,
-    and fewer than one for each, some have a way to memory for themselves and end before the others."""
+    and fewer than one for each, some have a way to memory for themselves and end before the others; those that have a
+    tile more than others share ways with some that have ended."""
     most = target.limit("device.multiprocessors")
     power = target.limit("pipeline.reading_share_power_percent") / 100
-    return (ctas / most) ** power if most < 2 * ctas < 2 * most else 1.0
+    return (ctas / most) ** power if ctas < most and (last or most < 2 * ctas) else 1.0
 
 
 def _streamed(size_bytes: float, target: Target) -> float:

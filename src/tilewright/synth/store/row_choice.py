@@ -3,7 +3,8 @@
 Where a warp, or a part of one, holds a row in a few runs of each thread, it takes it, and where there are many rows, as
 many lanes as have one run each, several rows at once: a warp's accesses then lie together, in few registers. Rows that
 begin anywhere in a vector are taken there by words (`rows`), in more runs of each thread, one row at once: so many
-loads are on their way anyway. Longer rows have these forms, by words, by vectors, or by either where both may be:
+loads are on their way anyway. Longer rows, and stored ones of more than three runs of each lane, for which two warps
+are quicker (`bench.probes.row_forms`), have these forms, by words, by vectors, or by either where both may be:
 
 - in registers, of one CTA or of a cluster's, so many threads that each holds a few runs;
 - in shared memory, of one CTA or of a cluster's, walked by strips: what more than one walk needs waits there;
@@ -36,8 +37,9 @@ from tilewright.targets import Target
 _WARP_THREADS = 32
 _WORD_BYTES = 4
 _WORDS_OF_VECTOR = RUN_BYTES // _WORD_BYTES
-_PIECES_OF_WARP = 4
-"""Runs of each thread up to which a warp, or a part of one, takes a row by itself."""
+_PIECES_OF_WARP, _PIECES_OF_FOLD = 3, 4
+"""Runs of each thread up to which a warp takes a row by itself, and up to which one takes it of which nothing but a
+fold is stored, or a part of a warp any row."""
 _PIECES_OF_CUT = 6
 """The same where ends of rows cut runs: what threads do there the others of their warp wait for, so that the more rows
 a warp takes, the better."""
@@ -105,6 +107,9 @@ def _of_warp(program: tile.ProgramOp, shared: Shared, target: Target, wanted: Wa
     threads = wanted.row_threads or _spread(max(lanes, _LEAST_LANES), shared, shared.rows, target)
     asked = wanted.row_threads or wanted.row_together
     one = shared.apart or shared.words or shared.run == 1
+    long = threads == _WARP_THREADS and shared.covered > threads * shared.run * _PIECES_OF_WARP
+    if long and uses.stored_bytes and not (one or asked or shared.shifted):
+        return None
     # Of rows of which nothing but a fold is stored, nobody measured several.
     if one or asked or threads > max(lanes, _LEAST_LANES) or not uses.stored_bytes:
         return _held(shared, threads, 1, _asked_together(shared, wanted))
@@ -133,7 +138,7 @@ def _lanes(shared: Shared, uses: Uses) -> int:
     if shared.run == 1:
         lanes = 1 << (-(-shared.covered // _SINGLES_OF_WARP) - 1).bit_length()
         return min(lanes, _WARP_THREADS) if shared.covered <= _WARP_THREADS * _SINGLES_MOST else lanes
-    pieces = _PIECES_OF_CUT if shared.shifted else _PIECES_OF_WARP
+    pieces = _PIECES_OF_CUT if shared.shifted else _PIECES_OF_FOLD
     return 1 << (-(-shared.covered // (shared.run * pieces)) - 1).bit_length()
 
 

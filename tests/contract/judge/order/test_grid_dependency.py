@@ -8,6 +8,7 @@ from tests.contract.event_stream import at
 from tests.contract.judged_stream import ONE, W, codes, ends, levels, sync
 
 from tilewright.base.diagnostic import Level
+from tilewright.contract.judge.happens_before import HappensBefore
 from tilewright.contract.rules.interpretations import strict, tolerant
 from tilewright.machine.core import event as ev
 
@@ -61,3 +62,12 @@ def test_a_load_may_be_carried_out_before_the_wait_that_follows_it() -> None:
     read = ev.Access(ev.CopyActor(0), "global", -1, ((1 << 40, (1 << 40) + 4),), False, "generic", at(12))
     assert "GD101" not in codes([WAIT, copy, read, *ends(W[0])])
     assert "GD101" in codes([copy, WAIT, read, *ends(W[0])])
+
+
+def test_a_load_that_only_asks_for_boxes_may_come_before_the_wait() -> None:
+    write = replace(READ, write=True)
+    for asking, event, found in ((READ.span, READ, set()), (at(11), READ, {"GD101"}), (write.span, write, {"GD101"})):
+        judge = HappensBefore(ONE, strict(), asking=frozenset({asking}))
+        for each in (event, WAIT, *ends(W[0])):
+            judge.feed(each)
+        assert {finding.code for finding in judge.finish()} == found

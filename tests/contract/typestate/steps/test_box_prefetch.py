@@ -76,13 +76,41 @@ def test_a_box_of_another_rank_is_refuted() -> None:
     assert isinstance(verify(module, HOPPER), Refuted)
 
 
-def test_what_a_table_says_is_not_asked_for() -> None:
-    module = _lowered(paged, H=2, Q=4, T=96, E=16, F=16, P=5, S=16).clone()
-    load = next(op for op in module.walk() if isinstance(op, ac.IndexLoadOp))
-    copy = next(iter(load.result.uses)).operation
-    assert isinstance(copy, ac.CopyIssueOp) and copy.parent is not None
-    operands = [copy.descriptor, *copy.coordinates]
-    copy.parent.insert_op_before(ac.BoxPrefetchOp.create(operands=operands), copy)
+def _in_pages() -> ModuleOp:
+    return _lowered(paged, H=2, Q=4, T=1024, E=64, F=64, P=70, S=16).clone()
+
+
+def test_a_table_is_asked_early_for_what_is_asked_for_and_once_more() -> None:
+    module = _in_pages()
+    assert isinstance(verify(module, HOPPER), Proven)
+    asked = _asked(module)
+    (wait,) = [op for op in module.walk() if isinstance(op, ac.GridWaitOp) and op.parent is asked[0].parent]
+    early = [op for op in module.walk() if isinstance(op, ac.IndexLoadOp) and op.parent is wait.parent]
+    assert early and all(op.is_before_in_block(wait) for op in early)
+    # Keys' and values' boxes are asked for where it says, and what fills slots is loaded behind the wait.
+    assert all({type(use.operation) for use in op.result.uses} == {ac.BoxPrefetchOp} for op in early)
+    copies = [op for op in module.walk() if isinstance(op, ac.CopyIssueOp)]
+    read = {each.owner for op in copies for each in op.coordinates if isinstance(each.owner, ac.IndexLoadOp)}
+    assert read and read.isdisjoint(early)
+
+
+def test_a_copy_by_what_a_table_said_early_may_be_of_other_rows() -> None:
+    module = _in_pages()
+    (early, *_) = [op for op in module.walk() if isinstance(op, ac.IndexLoadOp)]
+    late = next(op for op in module.walk() if isinstance(op, ac.IndexLoadOp) and op.parent is not early.parent)
+    copy = next(iter(late.result.uses)).operation
+    copy.operands[len(copy.operands) - 1] = early.result
+    verdict = verify(module, HOPPER)
+    assert isinstance(verdict, Unknown)
+    assert any("before it is known that the grids before have ended" in reason for reason in verdict.reasons)
+
+
+def test_a_box_is_asked_for_at_no_innermost_coordinate_that_a_table_says() -> None:
+    module = _in_pages()
+    (early, *_) = [op for op in module.walk() if isinstance(op, ac.IndexLoadOp)]
+    box = next(iter(early.result.uses)).operation
+    assert isinstance(box, ac.BoxPrefetchOp)
+    box.operands[1] = early.result
     verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown)
     assert any("more than an outer coordinate" in reason for reason in verdict.reasons)

@@ -42,7 +42,9 @@ def ops(module: ModuleOp, kind: type[Operation]) -> list[Operation]:
 
 
 def loads(module: ModuleOp) -> list[ac.IndexLoadOp]:
-    return [op for op in module.walk() if isinstance(op, ac.IndexLoadOp)]
+    """Those that copies go by, and not boxes that are only asked for."""
+    found = [op for op in module.walk() if isinstance(op, ac.IndexLoadOp)]
+    return [op for op in found if not all(isinstance(use.operation, ac.BoxPrefetchOp) for use in op.result.uses)]
 
 
 def doubt(verdict: Verdict, words: str) -> None:

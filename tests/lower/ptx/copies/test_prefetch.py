@@ -5,12 +5,16 @@ import re
 import pytest
 from examples.fused import attention
 from tests.lower.lowered_programs import assert_close, gemm, lower, product_of_sums, random_inputs
+from tests.paged_programs import paged
 
-from tilewright.base.verdict import Proven, Unknown
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.typestate.typestate import verify
-from tilewright.driver.reproof.reproof import reprove
+from tilewright.driver.reproof.reproof import replay_plan, reprove
+from tilewright.driver.reproof.small_tables import table_contents
+from tilewright.frontends.ptx.reader import read
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
+from tilewright.ir.tile.facts import the_program
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
@@ -48,6 +52,26 @@ def test_a_walk_asks_for_its_first_tile_before_the_wait():
     assert asked == loads and len(asked) == 3
     assert "bulk.prefetch" not in "".join(after)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "attention"), Proven)
+
+
+def test_a_table_that_leads_to_the_first_tile_is_read_early_for_that_alone():
+    lowered = lower(paged, {"H": 2, "Q": 4, "T": 1024, "E": 64, "F": 64, "P": 70, "S": 16})
+    before, *after = lowered.ptx.split("griddepcontrol.wait")
+    early = re.findall(r"ld\.global\.L1::no_allocate\.b32 (%r\d+),", before)
+    asked = re.findall(r"bulk\.prefetch\.tensor\.3d\.L2\.global\.tile \[%rd\d+, {%r\d+, %r\d+, (%r\d+)}\]", before)
+    assert early and set(early) <= set(asked) and "no_allocate" not in "".join(after)
+    assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "paged"), Proven)
+    tables = table_contents(the_program(lowered.module))
+
+    def judged(text: str) -> Verdict:
+        return replay_plan(read(text), lowered.plan, {}, (0,), tables)
+
+    assert isinstance(judged(lowered.ptx), Proven)
+    # A copy of rows that the launch before may not have named yet.
+    late = re.findall(r"bulk\.tensor\.3d\.shared.*(%r\d+)}\]", lowered.ptx)[0]
+    changed = re.sub(rf"(bulk\.tensor\.3d\.shared.*){late}}}", rf"\g<1>{early[0]}}}", lowered.ptx, count=1)
+    verdict = judged(changed)
+    assert isinstance(verdict, Refuted) and "GD101" in {each.code for each in verdict.findings}
 
 
 def test_coordinates_that_the_engine_refuses_are_doubted():

@@ -15,9 +15,9 @@ from tilewright.targets import target
 _TARGET = target("sm_90a")
 
 
-def _first(kernel: Kernel, **dims: int) -> tuple[CascadeDecisions, bool]:
-    """The decisions of a program's first kernel, and whether its tiles bring bytes of their own."""
-    part = sequence(traced(kernel, **dims), _TARGET, Wanted())[0]
+def _alone(kernel: Kernel, **dims: int) -> tuple[CascadeDecisions, bool]:
+    """The decisions of a program as one kernel, and whether its tiles bring bytes of their own."""
+    (part,) = sequence(traced(kernel, **dims), _TARGET, Wanted(cut=False))
     d = part.decisions
     assert isinstance(d, CascadeDecisions)
     sides = ((d.row, d.row_step), (d.column, d.column_step))
@@ -39,7 +39,7 @@ def _decode(batch: int, length: int, width: int) -> dict[str, int]:
     ids=["decode", "pages", "several tiles of queries", "one tile of queries"],
 )
 def test_whose_bytes_a_tile_brings(kernel: Kernel, dims: dict[str, int], own: bool) -> None:
-    assert _first(kernel, **dims)[1] == own
+    assert _alone(kernel, **dims)[1] == own
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def test_whose_bytes_a_tile_brings(kernel: Kernel, dims: dict[str, int], own: bo
     ids=["wide", "narrow", "on half of the multiprocessors", "pages", "small", "smaller, asked for slowly"],
 )
 def test_rings_are_no_deeper_than_memory_is_the_quicker_by(kernel: Kernel, dims: dict[str, int], slots: int) -> None:
-    d, _ = _first(kernel, **dims)
+    d, _ = _alone(kernel, **dims)
     assert [each.slots for each in d.slots if not each.resident] == [slots] * 2
     assert all(bool(each.read_once) != bool(each.resident) for each in d.slots)
 
 
 def test_a_tile_s_own_rows_have_a_slot_more_beside_shorter_rings() -> None:
-    d, _ = _first(fused.decode_attention, **_decode(64, 1024, 128))
+    d, _ = _alone(fused.decode_attention, **_decode(64, 1024, 128))
     assert [each.slots for each in d.slots] == [2, 2, 2]

@@ -20,10 +20,10 @@ def _decode(batch: int, length: int) -> dict[str, int]:
     [
         (fused.decode_attention, _decode(8, 1024), Wanted(), 1),
         (fused.decode_attention, _decode(1, 8192), Wanted(), 1),  # the walk of two kernels
-        (fused.decode_attention, _decode(1, 1024), Wanted(), 0),  # no longer than its rings
+        (fused.decode_attention, _decode(1, 1024), Wanted(), 1),  # no longer than its rings
         (fused.decode_attention, _decode(64, 1024), Wanted(), 0),  # several tiles of a CTA
         (fused.decode_attention, _decode(8, 1024), Wanted(programmatic=False), 0),
-        (fused.decode_in_pages(64), _decode(8, 1024) | {"P": 128, "S": 64}, Wanted(), 0),
+        (fused.decode_in_pages(64), _decode(8, 1024) | {"P": 128, "S": 64}, Wanted(), 1),
         (fused.attention, {"B": 1, "H": 16, "Q": 1024, "T": 1024, "E": 128, "F": 128}, Wanted(), 0),  # shared keys
     ],
     ids=["one kernel", "parts", "short", "several tiles", "late", "pages", "shared"],

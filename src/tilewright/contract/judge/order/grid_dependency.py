@@ -22,15 +22,16 @@ _PLACES_KEPT = 64
 @dataclass(slots=True)
 class GridUse:
     """Where a launch waits for grids, lets dependents begin, and touches global memory without having waited: each
-    place with whether it writes."""
+    place with whether it writes. asking: loads that may (`waits.asking_loads`)."""
 
+    asking: frozenset[Span] = frozenset()
     waits: list[Span] = field(default_factory=list[Span])
     launches: list[Span] = field(default_factory=list[Span])
     early: dict[Span, bool] = field(default_factory=dict[Span, bool])
 
     def touch_early(self, write: bool, span: Span) -> None:
         """A warp that has not waited touches global memory."""
-        if span not in self.early and len(self.early) < _PLACES_KEPT:
+        if span not in self.early and (write or span not in self.asking) and len(self.early) < _PLACES_KEPT:
             self.early[span] = write
 
 

@@ -1,7 +1,8 @@
 """May a role ask for a box of a tensor to be brought into the L2 cache?
 
 Nobody waits for it, and no thread or copy sees what it does: L2 is the point of coherence of a device's memory, so it
-may come before the wait for the launches before. What remains is that the engine takes its coordinates, as for copies.
+may come before the wait for the launches before, and so may a load whose number only such boxes begin at
+(`launch_order`). What remains is that the engine takes its coordinates, as for copies.
 Source: PTX ISA, cp.async.bulk.prefetch.tensor. Checked by: tests/contract/typestate/steps/test_box_prefetch.py.
 """
 

@@ -1,10 +1,11 @@
 """May an index that an array holds be what it is used for?
 
 Of such a number nothing is known: it is any that 32 bits have. So it may only be where every number will do: a
-coordinate of a tensor copy into shared memory, of any dimension but the innermost, whose starts must be multiples of 16
-bytes. The engine brings a whole box whatever the coordinates are, zeros for what lies outside of the array, so that the
-bytes which complete a phase do not depend on them (PTX ISA, cp.async.bulk.tensor; measured). Any other use is a doubt:
-places of stores, parts of arrays and trips of loops are bounded by what others know of their indices.
+coordinate of a tensor copy into shared memory, or of a box that is asked for ahead, of any dimension but the innermost,
+whose starts must be multiples of 16 bytes. The engine brings a whole box whatever the coordinates are, zeros for what
+lies outside of the array, so that the bytes which complete a phase do not depend on them (PTX ISA,
+cp.async.bulk.tensor; measured). Any other use is a doubt: places of stores, parts of arrays and trips of loops are
+bounded by what others know of their indices.
 
 The array itself is reached inside its bounds, by the operation's definition; that nobody stores to it meanwhile is
 asked of the kernel's roles together. Checked by: tests/contract/typestate/steps/test_index_load.py.
@@ -46,4 +47,5 @@ def require_integers(walk: RoleWalk, op: ac.IndexLoadOp, array: ac.GlobalOp, ran
 
 def _is_outer_coordinate(use: Use) -> bool:
     op = use.operation
-    return isinstance(op, ac.CopyIssueOp) and use.index > len(op.operands) - len(op.coordinates)
+    is_box = isinstance(op, ac.CopyIssueOp | ac.BoxPrefetchOp)
+    return is_box and use.index > len(op.operands) - len(op.coordinates)

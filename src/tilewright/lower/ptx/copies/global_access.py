@@ -49,16 +49,20 @@ def constant_address(text: Text, base: str, offset_bytes: int) -> str:
     return f"[{text.into('b64', 'add.s64', base, offset_bytes)}]"
 
 
-def load_index(text: Text, source: GlobalPlace, indices: Sequence[str], strides: Sequence[int | str]) -> str:
+def load_index(
+    text: Text, source: GlobalPlace, indices: Sequence[str], strides: Sequence[int | str], *, ahead: bool = False
+) -> str:
     """What an array of integers holds at these indices, in a register; -1 where they lie outside of it. As unsigned
-    numbers, negative indices are outside too. strides: the array's, as `element_address` takes them."""
+    numbers, negative indices are outside too. strides: the array's, as `element_address` takes them; ahead: the array
+    may be written meanwhile."""
     address, inside = source.register, ""
     for register, extent, stride in zip(indices, source.shape, strides, strict=True):
         fits = text.into("pred", "setp.lt.u32", register, extent)
         inside = text.into("pred", "and.pred", inside, fits) if inside else fits
         address = element_address(text, address, register, stride, ELEMENT_BYTES[source.element])
     number = text.into("b32", "mov.b32", _NO_PLACE)
-    text.emit(f"{source.load}.b32", number, f"[{address}]", guard=inside)
+    load = "ld.global.L1::no_allocate" if ahead else source.load
+    text.emit(f"{load}.b32", number, f"[{address}]", guard=inside)
     return number
 
 

@@ -3,7 +3,8 @@
 A fetch into L2 reads nothing that the program sees: L2 is where all writes of the device meet, so what the kernel
 before writes to those places afterwards is what is read later. So it may be asked for before `griddepcontrol.wait`,
 which the loads themselves must not pass. Of products, each of the first threads asks for one slice of the CTA's first
-tile; of other walks the thread that fills slots asks for the boxes that it will fill them with.
+tile; of other walks the thread that fills slots asks for the boxes that it will fill them with. Where a table says
+where these are, it asks the table early too: if the launch before writes it, other boxes are brought, to no harm.
 Source: PTX ISA, cp.async.bulk.prefetch.tensor, griddepcontrol. Checked by: tests/lower/ptx/copies/test_prefetch.py.
 """
 
