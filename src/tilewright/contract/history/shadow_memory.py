@@ -62,7 +62,7 @@ class Record:
     bytes that each lane writes, once where they repeat, if the text gives them; places: which bytes are which lane's
     (`Access`); cluster: where the access was made, of global memory (its agent names the cluster, too); read_only: a
     load that takes the bytes for constant; identity: of the value that is written (`Access`);
-    by_peer: threads of another CTA than the one whose mbarrier reports it have stored it asynchronously.
+    by_peer: of shared memory, by threads of another CTA than the one whose it is, asynchronously (st.async) or not.
     """
 
     actor: Actor

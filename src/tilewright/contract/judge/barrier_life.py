@@ -29,6 +29,7 @@ def initialise(
     old = live.get(event.address)
     mark = warp.mark(event.span)
     warp.initialises = True
+    warp.inits.append((mark, event.lane))
     lane_order.note_access(warp)
     if old is not None and _is_repeated(old, event):
         if repeated is not None:

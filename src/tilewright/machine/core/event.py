@@ -378,14 +378,15 @@ class RegisterHazard:
 
 @value
 class ProxyFence:
-    """fence.proxy.async[.space] by the lanes `lanes` (bit i = lane i) of a warp. space: "all", "shared" or "global".
+    """fence.proxy.async[.space] by the lanes `lanes` (bit i = lane i) of a warp. space: "all", "shared" (of the
+    cluster), "own" (shared memory of the warp's CTA alone) or "global".
 
     order: "both" for the plain fence; the one-way fence.proxy.async::generic is half of a pair, a release by who used
     the generic proxy and an acquire by who will use the async proxy, with a synchronization between.
     """
 
     actor: WarpActor
-    space: Literal["all", "shared", "global"]
+    space: Literal["all", "shared", "own", "global"]
     span: Span
     lanes: int = 0xFFFF_FFFF
     order: Literal["both", "acquire", "release"] = "both"
@@ -394,8 +395,8 @@ class ProxyFence:
 @value
 class MemoryFence:
     """fence / membar, and fence.mbarrier_init (kind "mbarrier_init"). restricted_to: the state space of the objects
-    that a `.sync_restrict` fence orders, else empty. lanes: those that a bar.warp.sync (scope "warp") synchronizes, and
-    those that have exited."""
+    that a `.sync_restrict` fence orders, else empty. lanes: bit i = lane i executed it; of a bar.warp.sync (scope
+    "warp"), those that it synchronizes, and those that have exited."""
 
     actor: WarpActor
     kind: Literal["fence", "mbarrier_init"]
@@ -671,11 +672,13 @@ class TensorMapFence:
 
 @value
 class GridDependency:
-    """griddepcontrol: "launch_dependents" lets the next grid begin, "wait" waits for the grids before this one."""
+    """griddepcontrol: "launch_dependents" lets the next grid begin, "wait" waits for the grids before this one. lanes:
+    bit i = lane i of the warp executed it."""
 
     actor: WarpActor
     kind: Literal["launch_dependents", "wait"]
     span: Span
+    lanes: int = 0xFFFF_FFFF
 
 
 @value
