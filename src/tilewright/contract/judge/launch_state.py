@@ -16,7 +16,7 @@ from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.contract.history.atoms import Atoms
 from tilewright.contract.history.granules import Footprints
-from tilewright.contract.history.shadow_memory import COARSE_BYTES, Record, ShadowMemory
+from tilewright.contract.history.shadow_memory import COARSE_BYTES, Record, ShadowMemory, writes_same
 from tilewright.contract.judge import barrier_life, phase_ledger
 from tilewright.contract.judge.exit_rules import check_exit
 from tilewright.contract.judge.made_up_maps import MadeUpMaps
@@ -499,13 +499,6 @@ def is_done_in_time(earlier: Record, later: Record, space: Space) -> bool:
     if not earlier.by_engine:
         return False
     return not earlier.write or (space == "shared" and later.by_engine and later.write)
-
-
-def writes_same(first: Record, second: Record) -> bool:
-    """Do two writes store the same in the same bytes: one constant, or one value whatever it is?"""
-    alike = bool(first.constant) and first.constant == second.constant
-    alike = alike or (first.identity != 0 and first.identity == second.identity and first.span == second.span)
-    return alike and first.ranges == second.ranges
 
 
 def is_repeated(first: Record, second: Record) -> bool:

@@ -264,7 +264,7 @@ class CopyIssue:
     each destination; empty where each is the destination's own. tensor_map: machine address of a tensor map that lies
     in global memory, which the copy reads through the tensormap proxy (None for one among the parameters). box: of a
     tensor copy of tile mode, which moves values as they are; None for any other. stored: threads store it (st.async,
-    red.async).
+    red.async). reduces: into shared memory, by atomic operations.
     """
 
     actor: WarpActor
@@ -280,6 +280,7 @@ class CopyIssue:
     barrier_ctas: tuple[int, ...] = ()
     box: BoxPlace | None = None
     stored: bool = False
+    reduces: bool = False
 
 
 @value

@@ -119,7 +119,9 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
         cta, done = next(iter(copy.writes.items()))
         agent = ("load", cta, copy.barrier_address)
     else:
-        agent, done = ("copy", copy.actor), copy.written
+        # A thread's groups are written in order, and reductions of several, which replace nothing, may be many.
+        agent = ("reduce", copy.issuer.track, copy.lanes) if event.atomic else ("copy", copy.actor)
+        done = copy.written
     is_global = event.space == "global"
     index = copy.cluster.index if is_global else -1
     record = copy.record(

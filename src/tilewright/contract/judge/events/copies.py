@@ -89,7 +89,11 @@ def _issue_load(
     state.check_barrier_bytes(cluster, cta, event.shared, span, clock)
     by_peer = event.stored and owner != event.actor.cta
     cluster.stored_by_peers = cluster.stored_by_peers or by_peer
-    record = copy.record(("copy", copy.actor, cta), True, event.shared, done, by_peer=by_peer)
+    # Reductions that signal one barrier complete in the order of its phases, so the newest stands for them.
+    agent = ("reduce", cta, owner, address) if event.reduces else ("copy", copy.actor, cta)
+    record = copy.record(
+        agent, True, event.shared, done, atomic=event.reduces, by_peer=by_peer
+    )  # fmt: skip
     state.enter(cluster.shared_memory(cta), cluster, record, clock, "shared")
     if event.tensor_map is not None:
         _use_tensor_map(state, cluster, warp, event, copy, done)
