@@ -23,7 +23,7 @@ from tilewright.contract.judge.made_up_maps import MadeUpMaps
 from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.order.awaited_words import AwaitedWords, Told
 from tilewright.contract.judge.order.global_order import GlobalOrder, report_stale_read
-from tilewright.contract.judge.order.grid_dependency import GridUse
+from tilewright.contract.judge.order.grid_dependency import GridUse, knows_grids_before
 from tilewright.contract.judge.order.strong_words import Holding
 from tilewright.contract.judge.race import ALLOCATES, IF_BOTH_HAPPEN, describe_lanes, describe_race, describe_unfenced
 from tilewright.contract.judge.roles import Roles
@@ -388,10 +388,7 @@ class LaunchState:
     ) -> None:
         """Lanes of a warp, or a copy for them, touch global memory: do they know a wait for the grids before? clock:
         what the warp knows; of a copy, what it knew when it issued it, since it may be carried out at once."""
-        if not cluster.at(clock, "grids before") and not any(
-            is_ordered(wait, clock) and (wait.actor != warp or lane_order.any_known_to(who, wait, lanes))
-            for who, wait in cluster.grid_waits
-        ):
+        if not knows_grids_before(cluster, clock, warp, lanes):
             self.grid.touch_early(write, span)
 
     def check_barrier_bytes(
