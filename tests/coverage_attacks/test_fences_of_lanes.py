@@ -1,10 +1,10 @@
-"""Fences and waits that the wrong thread executes, or that reach less than they must.
+"""Fences, waits and ends of barriers that the wrong thread executes, or that reach less than they must.
 
 What a lane fences, or waits for, is nothing that other lanes of its warp have done or waited for, before they
 synchronize. Hardware is more generous to warps that have converged, so tolerant interpretations ask for a review there;
 that a fence of `shared::cta` leaves a peer's memory out, and that half of a one-way fence is none, they do not forgive:
 ptxas makes `MEMBAR.ALL.CTA` of the first, and nothing of the acquiring half.
-Source: PTX ISA 9.7.13.4 (fence.proxy), 9.7.13.13 (griddepcontrol), 9.7.13.15 (mbarrier.init).
+Source: PTX ISA 9.7.13.4 (fence.proxy), 9.7.13.13 (griddepcontrol), 9.7.13.15 (mbarrier.init, mbarrier.inval).
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ _INIT = (
     "@%p_t0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r_far]; "
     f"{wait('%r_bar', '0', form='acquire.cluster.shared::cta')}{CLUSTER_BARRIER}"
 )
+_ENDED = looped(
+    "@%p_t0 mbarrier.init.shared::cta.b64 [%r_bar], 32; bar.warp.sync -1; mbarrier.arrive.shared::cta.b64 _, [%r_bar]; "
+    f"{wait('%r_bar', '0')}bar.warp.sync -1; @%p_t0 mbarrier.inval.shared::cta.b64 [%r_bar]; "
+)
 _ANOTHER = "setp.eq.u32 %p_q, %r_tid, 1; @%p_q "
 
 PAIRS = {
@@ -64,6 +68,14 @@ PAIRS = {
     ),
     "one thread waits for the grids before, and nobody for it": Pair(
         _GRID_OF_ONE, "bar.sync 0; ", "", ("GD101",), Level.REVIEW
+    ),
+    "a lane invalidates what others wait for": Pair(
+        _ENDED,
+        "bar.warp.sync -1; @%p_t0 mbarrier.inval",
+        "@%p_t0 mbarrier.inval",
+        ("NB106",),
+        Level.REVIEW,
+        threads=32,
     ),
     "another lane fences an init": Pair(
         _INIT, "@%p_t0 fence.mbarrier_init", f"{_ANOTHER}fence.mbarrier_init", ("NB106",), Level.REVIEW, cluster=2

@@ -162,6 +162,10 @@ def used(
         check_init(cluster, barrier, warp.clock, warp, event.span, findings)
         if barrier.is_released_to(warp.clock):
             barrier.informed.add(track)
+    if isinstance(event, BarrierArrive | BarrierWait | BarrierPeek):
+        before = barrier.users.get(track)
+        apart = before is not None and before.epoch > warp.synchronized_epoch
+        barrier.using_lanes[track] = event.lanes | (barrier.using_lanes.get(track, 0) if apart else 0)
     barrier.users[track] = Mark(warp.actor, track, warp.epoch, event.span)
     return barrier
 

@@ -356,13 +356,14 @@ class LateWait:
 
 @dataclass(slots=True)
 class BarrierState:
-    """A live mbarrier. before, earlier: the last phase that has ended, and the one before it. waits: the newest wait of
-    each warp on the phase before the current one; late: those that the phases did not wait for; users: the newest use
-    of each warp; signals: the newest arrival or expect_tx of each; by_engine: the newest arrival that
-    an engine was asked for, by the track along which its likes are counted; remote: those of warps of other CTAs;
-    release_track: the track along which a fence.mbarrier_init by who initialised it is known, -1 while there has been
-    none; informed: the tracks of warps that know such a fence after its init; repeats: inits by other warps, with the
-    same count and before any use, the newest of each; initialisers: the track and lane of whoever initialised it.
+    """A live mbarrier. before, earlier: the last phase that has ended, and the one before it. waits: the newest wait
+    of each warp on the phase before the current one; late: those that the phases did not wait for; users: the newest
+    use of each warp; using_lanes: its lanes that have arrived or waited since all of them have synchronized; signals:
+    the newest arrival or expect_tx of each; by_engine: the newest arrival that an engine was asked for, by the track
+    along which its likes are counted; remote: those of warps of other CTAs; release_track: the track along which a
+    fence.mbarrier_init by who initialised it is known, -1 while there has been none; informed: the tracks of warps
+    that know such a fence after its init; repeats: inits by other warps, with the same count and before any use, the
+    newest of each; initialisers: the track and lane of whoever initialised it.
     """
 
     cta: int
@@ -377,6 +378,7 @@ class BarrierState:
     earlier: PhaseState | None = None
     waits: dict[int, Mark] = field(default_factory=lambda: {})
     users: dict[int, Mark] = field(default_factory=lambda: {})
+    using_lanes: dict[int, int] = field(default_factory=lambda: {})
     signals: dict[int, Signal] = field(default_factory=lambda: {})
     by_engine: dict[int, EngineSignal] = field(default_factory=lambda: {})
     remote: dict[int, Signal] = field(default_factory=lambda: {})

@@ -147,10 +147,13 @@ class BarrierInit:
 
 @value
 class BarrierInvalidate:
+    """mbarrier.inval by one lane of a warp."""
+
     actor: WarpActor
     cta: int
     address: int
     span: Span
+    lane: int = 0
 
 
 @value
