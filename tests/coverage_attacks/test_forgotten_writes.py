@@ -53,6 +53,13 @@ PAIRS = {
         _BEGIN + _SAME + _ALL + _OVERWRITE, _ALL, _one(1), ("NB101",), threads=96
     ),
     "another warp has not looked": Pair(_BEGIN + _LOOK + _ALL + _OVERWRITE, _ALL, _one(1), ("NB101",), threads=96),
+    "a thread has looked by an ordinary load before": Pair(
+        "@%p_t0 st.shared.b32 [%r_slot], 0; bar.sync 0; setp.eq.u32 %p_q, %r_warp, 0; @%p_q bra A; "
+        f"ld.relaxed.cta.shared.b32 %r_v, [%r_slot]; bra F; A: {_ADD}F: bar.sync 0; ",
+        "ld.relaxed",
+        "ld.shared.b32 %r_u, [%r_slot]; ld.relaxed",
+        ("NB101",),
+    ),
     "the first of two reductions": Pair(
         _REDUCED, _FIRST + _SECOND + _LOAD, _SECOND + _LOAD + _FIRST, ("MB111",), cluster=2
     ),

@@ -90,7 +90,8 @@ def test_atomic_writes_replace_nothing(sequence: list[tuple[int, bool, Ranges]],
         for byte in (byte for begin, end in ranges for byte in range(begin, end)):
             kept = since.setdefault(byte, [])
             fresh = fresh or not any(each.write for each in kept)
-            newest = {(each.agent, each.write): each.span.line for each in kept if write or each.write}
+            kinds = [((each.agent, each.write, each.atomic), each) for each in kept if write or each.write]
+            newest = {kind: each.span.line for kind, each in kinds}
             assert found >= set(newest.values())
             if write and not record.atomic:
                 kept.clear()

@@ -98,7 +98,7 @@ FORGOTTEN = Record(
 """Stands in a history for reads that are not remembered."""
 
 Reads = Mapping[Hashable, Record]
-"""By agent, in order: the newest of each. Writes among them are by more than the agent."""
+"""By agent, in order: the newest of each. Strong reads, and writes among them, are by more than the agent."""
 History = tuple[Record | None, Reads]
 """The last write; the reads since, and writes that it, or they, may not be ordered after."""
 _NO_READS: Reads = MappingProxyType({})
@@ -384,7 +384,9 @@ class ShadowMemory:
             found[id(write)] = write
         if writes:
             found.update((id(each), each) for each in reads.values() if each.write and each.atomic)
-        agent, limit = record.agent, self._readers_kept
+        limit = self._readers_kept
+        # A strong read races with less than a weak one, for which it does not stand.
+        agent = ("strong", record.agent, record.scope) if record.atomic else record.agent
         if limit is not None and limit <= len(reads) and agent not in reads:
             clusters = {read.cluster for read in reads.values() if read is not FORGOTTEN}
             if len(clusters) > 1 or record.cluster in clusters:
