@@ -233,6 +233,8 @@ order beside all loads first |
 | `python -m bench.probes.multicast` | how fast the L2 cache sends what one multiprocessor, two or all ask for, and \
 what is multicast |
 | `python -m bench.probes.empty_copies` | what bulk copies of 0 bytes do, whatever their addresses |
+| `python -m bench.probes.cluster_forms` | which instructions for clusters run in a launch without one, and which lane \
+`elect.sync` elects |
 | `python -m bench.probes.beginnings` | what it costs how a short kernel begins and ends, behind one of its kind |
 | `python -m bench.probes.operand_registers` | whether machine code leaves A's registers alone until the product that \
 reads them is done; needs nvdisasm, no GPU |

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.base.span import Span
@@ -75,6 +75,28 @@ def test_conflicts_are_exact_for_every_byte(sequence: list[tuple[int, bool, Rang
             assert low < high
             for found in (each, record):
                 assert any(begin <= low and high <= end for begin, end in found.ranges)
+
+
+@settings(max_examples=30)
+@given(accesses(), st.integers(0, (1 << 25) - 1), st.sampled_from(KINDS))
+def test_atomic_writes_replace_nothing(sequence: list[tuple[int, bool, Ranges]], atomic: int, kind: Kind) -> None:
+    """All accesses since the last ordinary write of a byte are found, or newer ones of the same agent and kind."""
+    memory = kind()
+    since: dict[int, list[Record]] = {}
+    for line, (agent, write, ranges) in enumerate(sequence, start=1):
+        record = Record(WarpActor(0, agent), agent, write, bool(atomic >> line & 1), Span("s", line), ranges)
+        found = {each.span.line for each in memory.conflicts(record)}
+        fresh = False
+        for byte in (byte for begin, end in ranges for byte in range(begin, end)):
+            kept = since.setdefault(byte, [])
+            fresh = fresh or not any(each.write for each in kept)
+            kinds = [((each.agent, each.write, each.atomic), each) for each in kept if write or each.write]
+            newest = {kind: each.span.line for kind, each in kinds}
+            assert found >= set(newest.values())
+            if write and not record.atomic:
+                kept.clear()
+            kept.append(record)
+        assert memory.met_unwritten == fresh
 
 
 @given(accesses())

@@ -160,6 +160,13 @@ def test_the_grid_before_may_use_the_same_flags() -> None:
     assert {"GD101"} == {finding.code for finding in findings(judge({"after": "griddepcontrol.launch_dependents;\n"}))}
 
 
+def test_one_thread_may_wait_for_the_grid_before_if_the_others_wait_for_it() -> None:
+    wait = "setp.eq.u32 %p6, %r1, 1;\n@%p6 griddepcontrol.wait;\n"
+    assert isinstance(judge({"grid_wait": wait + "bar.sync 0;\n"}, programmatic=True), Proven)
+    found = findings(judge({"grid_wait": wait}, programmatic=True))
+    assert {finding.code for finding in found} == {"GD101"}
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "wait",

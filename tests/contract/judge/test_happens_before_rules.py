@@ -103,7 +103,7 @@ def test_init_over_a_live_object_and_invalidation_in_use() -> None:
     assert codes([init(), init(), *ends(W[0])]) == {"MB115"}
     assert "MB103" in codes([init(), arrive(W[0], 0, 5), end(0), init(), *ends(W[0])])
     over = [*hand_over(), ev.BarrierInvalidate(W[0], 0, BAR, at(30)), *ends(*W[:2])]
-    assert codes(over) == {"MB103"}
+    assert codes(over) == {"MB103", "NB106"}  # the other warp's use, and that of other lanes
     fine = [*hand_over(), *sync(W[:2], 2), ev.BarrierInvalidate(W[0], 0, BAR, at(30))]
     assert codes([*fine, *ends(*W[:2])]) == set()
     again = [*fine, init(), *sync(W[:2]), arrive(W[1], 0, 40), end(0), wait(W[0], 0, 41)]

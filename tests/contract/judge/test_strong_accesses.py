@@ -36,6 +36,15 @@ def test_fences_make_relaxed_accesses_release_and_acquire() -> None:
     assert codes([*one_way, *exits]) == {"NB101"}
 
 
+def test_a_fence_by_one_lane_releases_nothing_of_the_others() -> None:
+    write, read = access(W[0], True, 10), access(W[1], False, 21)
+    flag = strong(W[0], True, "relaxed", 12), strong(W[1], False, "acquire", 19)
+    by_one = ev.MemoryFence(W[0], "fence", "gpu", at(11), lanes=1)
+    together = ev.MemoryFence(W[0], "fence", "warp", at(10))
+    assert codes([write, by_one, *flag, read, *ends(*W[:2])]) == {"MB112"}
+    assert codes([write, together, by_one, *flag, read, *ends(*W[:2])]) == set()
+
+
 def test_an_atomic_operation_keeps_what_its_word_holds() -> None:
     write, read = access(W[0], True, 10), access(W[2], False, 20)
     release = strong(W[0], True, "release", 11)

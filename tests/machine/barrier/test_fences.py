@@ -55,11 +55,11 @@ def test_the_fence_after_initializing_barriers() -> None:
     ("text", "space", "order"),
     [
         ("fence.proxy.async;", "all", "both"),
-        ("fence.proxy.async.shared::cta;", "shared", "both"),
+        ("fence.proxy.async.shared::cta;", "own", "both"),
         ("fence.proxy.async.shared::cluster;", "shared", "both"),
         ("fence.proxy.async.global;", "global", "both"),
         ("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;", "shared", "acquire"),
-        ("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;", "shared", "release"),
+        ("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;", "own", "release"),
     ],
 )
 def test_fences_to_the_async_proxy(text: str, space: str, order: str) -> None:

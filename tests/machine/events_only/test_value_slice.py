@@ -18,6 +18,7 @@ from tilewright.machine.core.run import run_launch
 from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded, hull_of
 
 POINTER = ".param .u64 out"
+ALONE = ".reqnctapercluster 1"
 
 
 def without_values(text: Module, out: NDArray[np.uint32], *made_up: str) -> tuple[list[Event], DroppedValues]:
@@ -71,7 +72,8 @@ def test_what_is_sent_asynchronously_is_followed() -> None:
         events: list[Event] = []
         out = np.arange(5, 13, dtype=np.uint32)
         run_launch(
-            module(ASYNC.format(value="%r2", then=""), parameters=POINTER), launch(PointerParam("out")),
+            module(ASYNC.format(value="%r2", then=""), parameters=POINTER, directives=ALONE),
+            launch(PointerParam("out")),
             {"out": out.view(np.uint8)}, observe=events.append, dropped=dropped,
         )  # fmt: skip
         seen.append([str(event) for event in events])
@@ -80,7 +82,8 @@ def test_what_is_sent_asynchronously_is_followed() -> None:
     assert seen[0] == seen[1]
     with pytest.raises(MachineFault, match="never wrote"):
         without_values(
-            module(ASYNC.format(value="%r19", then=""), parameters=POINTER), np.arange(5, 13, dtype=np.uint32)
+            module(ASYNC.format(value="%r19", then=""), parameters=POINTER, directives=ALONE),
+            np.arange(5, 13, dtype=np.uint32),
         )
 
 
@@ -88,7 +91,7 @@ def test_what_was_sent_undone_and_decides_is_needed() -> None:
     decides = "setp.eq.u32 %p3, %r9, 6; @%p3 bra OUT; bar.sync 0; OUT:"
     out = np.arange(5, 13, dtype=np.uint32)
     with pytest.raises(ValueNeeded):
-        without_values(module(ASYNC.format(value="%r2", then=decides), parameters=POINTER), out)
+        without_values(module(ASYNC.format(value="%r2", then=decides), parameters=POINTER, directives=ALONE), out)
 
 
 DATA = "ld.param.u64 %rd1, [out]; ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1; {} st.global.u32 [%rd1+8], {}; ret;"

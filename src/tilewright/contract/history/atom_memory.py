@@ -46,7 +46,7 @@ class AtomMemory(ShadowMemory):
             return
         kinds = sorted({numbers[atom] for atom in atoms})
         added = self._entered(kinds, record, found)
-        if len(kinds) == 1 or record.write:
+        if len(added) == 1:
             number = added[0]
             for atom in atoms:
                 numbers[atom] = number

@@ -1,11 +1,13 @@
 """Which accesses to these bytes may a new access conflict with? A history for every byte, shared by equal neighbours.
 
 Each byte remembers its last write and the reads since then, the newest of each agent (an agent's accesses are ordered
-among themselves, so its newest read stands for its older ones). Bytes with equal histories share one, by number; arrays
-hold the numbers of granules of 16 bytes, of global memory 128. An access that is no whole number of granules refines
-the memory it falls in to the granularity at which it is one, so that the answer is exact for every byte. The rows of a
-box, which are of one length and lie at one distance, are a view of such an array. (Of memory where few sets of bytes
-come again and again, `atom_memory` keeps one for each atom instead.)
+among themselves, so its newest read stands for its older ones). Atomic writes may be unordered among themselves and
+with strong reads, and no race: they replace nothing, and stand beside the reads, the newest of each agent and scope. So
+do writes after which another agent has written the same: readers do not mind which came last, later writers do. Bytes
+with equal histories share one, by number; arrays hold the numbers of granules of 16 bytes, of global memory 128. An
+access that is no whole number of granules refines the memory it falls in to the granularity at which it is one, so that
+the answer is exact for every byte. The rows of a box, which are of one length and lie at one distance, are a view of
+such an array. (Of memory where few sets of bytes come again and again, `atom_memory` keeps one for each atom instead.)
 
 Reads conflict with writes alone. So one of memory near which nothing has been written is only put aside, and entered
 once somebody writes there; that of an operand never is. Reads so entered later stand in the same order, and no write
@@ -62,7 +64,7 @@ class Record:
     bytes that each lane writes, once where they repeat, if the text gives them; places: which bytes are which lane's
     (`Access`); cluster: where the access was made, of global memory (its agent names the cluster, too); read_only: a
     load that takes the bytes for constant; identity: of the value that is written (`Access`);
-    by_peer: threads of another CTA than the one whose mbarrier reports it have stored it asynchronously.
+    by_peer: of shared memory, by threads of another CTA than the one whose it is, asynchronously (st.async) or not.
     """
 
     actor: Actor
@@ -96,23 +98,33 @@ FORGOTTEN = Record(
 """Stands in a history for reads that are not remembered."""
 
 Reads = Mapping[Hashable, Record]
-"""By agent, in order: the newest of each."""
+"""By agent, in order: the newest of each. Strong reads, and writes among them, are by more than the agent."""
 History = tuple[Record | None, Reads]
-"""The last write, and the reads since."""
+"""The last write; the reads since, and writes that it, or they, may not be ordered after."""
 _NO_READS: Reads = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class Histories:
-    """Histories by number; 0 is the empty one. unwritten: by number, 1 where there is no write."""
+    """Histories by number; 0 is the empty one. unwritten: by number, 1 where there is no write; with_writes: 1 where
+    writes stand beside the reads."""
 
     table: list[History] = field(default_factory=lambda: [(None, _NO_READS)])
     unwritten: bytearray = field(default_factory=lambda: bytearray(b"\x01"))
+    with_writes: bytearray = field(default_factory=lambda: bytearray(b"\x00"))
 
-    def add(self, history: History) -> int:
+    def add(self, history: History, with_writes: int = 0) -> int:
         self.table.append(history)
-        self.unwritten.append(history[0] is None)
+        self.unwritten.append(history[0] is None and not with_writes)
+        self.with_writes.append(with_writes)
         return len(self.table) - 1
+
+
+def writes_same(first: Record, second: Record) -> bool:
+    """Do two writes store the same in the same bytes: one constant, or one value whatever it is?"""
+    alike = bool(first.constant) and first.constant == second.constant
+    alike = alike or (first.identity != 0 and first.identity == second.identity and first.span == second.span)
+    return alike and first.ranges == second.ranges
 
 
 class _Aside:
@@ -158,10 +170,10 @@ class ShadowMemory:
     """Histories of one address space (a CTA's tensor memory, or global memory as one cluster sees it).
 
     readers_kept: remember no more agents' reads than this, beyond one of each of two clusters (two that are not ordered
-    suffice where nobody is: whoever writes conflicts with one of them). Where a read is not remembered, the history
-    holds `FORGOTTEN` in its place. once: most of what is written is written but once. met_unwritten: the access that
-    was entered last touched a byte that nobody had written before; met_nothing: it was a write, and nobody had touched
-    any of its bytes; put_aside: it was a read near which nobody had written.
+    suffice where nobody is: whoever writes conflicts with one of them), and of atomic writes the last. Where a read is
+    not remembered, the history holds `FORGOTTEN` in its place. once: most of what is written is written but once.
+    met_unwritten: the access that was entered last touched a byte that nobody had written before; met_nothing: it was a
+    write, and nobody had touched any of its bytes; put_aside: it was a read near which nobody had written.
     """
 
     __slots__ = (
@@ -328,41 +340,64 @@ class ShadowMemory:
         return list(found.values())
 
     def _entered(self, kinds: list[int], record: Record, found: dict[int, Record]) -> list[int]:
-        """What becomes of histories that an access meets, each once and ascending; of a write, the one that they all
-        become. found: gets the records with which it conflicts."""
+        """What becomes of histories that an access meets, each once and ascending; the one that they all become, if
+        that is so, as of a write that is not atomic. found: gets the records with which it conflicts."""
         if not record.write:
             return [self._with_read(number, record, found) for number in kinds]
-        table = self.histories.table
+        table, unwritten = self.histories.table, self.histories.unwritten
+        alike: dict[Hashable, Record] = {}
         for number in kinds:
             write, reads = table[number]
             if number:
                 self.met_nothing = False
-            if write is None:
+            if unwritten[number]:
                 self.met_unwritten = True
-            else:
+            if write is not None:
                 found[id(write)] = write
             for read in reads.values():
                 found[id(read)] = read
-        return [self.histories.add((record, _NO_READS))]
+            if record.constant or record.identity:
+                earlier = (*reads.values(), *(() if write is None else (write,)))
+                alike.update(
+                    (("same", each.agent), each)
+                    for each in earlier
+                    if each.write and each.agent != record.agent and writes_same(each, record)
+                )
+        if record.atomic and self._readers_kept is None and not self.met_nothing:
+            return [self._with_atomic(number, record) for number in kinds]
+        return [self.histories.add((record, alike or _NO_READS), bool(alike))]
+
+    def _with_atomic(self, number: int, record: Record) -> int:
+        write, reads = self.histories.table[number]
+        key = "atomic", record.agent, record.scope
+        kept = dict(reads)
+        kept.pop(key, None)
+        kept[key] = record
+        return self.histories.add((write, kept), 1)
 
     def _with_read(self, number: int, record: Record, found: dict[int, Record]) -> int:
         write, reads = self.histories.table[number]
-        if write is None:
+        writes = self.histories.with_writes[number]
+        if self.histories.unwritten[number]:
             self.met_unwritten = True
-        else:
+        if write is not None:
             found[id(write)] = write
-        agent, limit = record.agent, self._readers_kept
+        if writes:
+            found.update((id(each), each) for each in reads.values() if each.write and each.atomic)
+        limit = self._readers_kept
+        # A strong read races with less than a weak one, for which it does not stand.
+        agent = ("strong", record.agent, record.scope) if record.atomic else record.agent
         if limit is not None and limit <= len(reads) and agent not in reads:
             clusters = {read.cluster for read in reads.values() if read is not FORGOTTEN}
             if len(clusters) > 1 or record.cluster in clusters:
                 if FORGOTTEN.agent in reads:
                     return number
-                return self.histories.add((write, {**reads, FORGOTTEN.agent: FORGOTTEN}))
+                return self.histories.add((write, {**reads, FORGOTTEN.agent: FORGOTTEN}), writes)
         # Many agents may read what nobody writes: the copy is one step.
         kept = dict(reads)
         kept.pop(agent, None)
         kept[agent] = record
-        return self.histories.add((write, kept))
+        return self.histories.add((write, kept), writes)
 
     # How the numbers of histories are kept: here, by granules.
 

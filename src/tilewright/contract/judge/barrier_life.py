@@ -14,11 +14,13 @@ from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
 from tilewright.contract.judge.initialised import used
 from tilewright.contract.judge.order import lane_order
-from tilewright.contract.judge.run_state import BarrierState, ClusterState, EngineSignal, WarpState, name_of
+from tilewright.contract.judge.run_state import BarrierState, ClusterState, EngineSignal, Mark, WarpState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.contract.rules.interpretations import Interpretation, Interpretations
 from tilewright.contract.rules.replay_codes import RunFindings
 from tilewright.machine.core.event import BarrierInit, BarrierInvalidate
+
+_WARP_LANES = 32
 
 
 def initialise(
@@ -29,6 +31,7 @@ def initialise(
     old = live.get(event.address)
     mark = warp.mark(event.span)
     warp.initialises = True
+    warp.inits.append((mark, event.lane))
     lane_order.note_access(warp)
     if old is not None and _is_repeated(old, event):
         if repeated is not None:
@@ -101,9 +104,13 @@ def invalidate(
 ) -> None:
     """mbarrier.inval: must follow every other use. in_order: how grave it is to rely on the order of one thread's
     commits."""
+    live = cluster.barrier_at(event.cta, event.address)
+    last = None if live is None else live.users.get(warp.track)
     barrier = used(cluster, warp, event, findings)
     if barrier is None:
         return
+    if last is not None:
+        _check_lanes_of_use(barrier, warp, last, event, findings)
     unordered = [use for use in barrier.users.values() if not use.known_to(warp.order)]
     unordered += [signal.mark for signal in barrier.signals.values() if not barrier.has_counted(signal, warp.clock)]
     for use in unordered:
@@ -126,6 +133,29 @@ def invalidate(
                 _report_pending(barrier, signal, warp, event, findings, level)
     del cluster.barriers[event.cta][event.address]
     cluster.ended_barriers.append(barrier)
+
+
+def _check_lanes_of_use(
+    barrier: BarrierState, warp: WarpState, last: Mark, event: BarrierInvalidate, findings: RunFindings
+) -> None:  # fmt: skip
+    """Does the lane that invalidates a barrier know that other lanes of its warp have arrived, and waited?"""
+    level, others = findings.lanes_in_step, barrier.using_lanes.get(warp.track, 0) & ~(1 << event.lane)
+    lanes = [lane for lane in range(_WARP_LANES) if others >> lane & 1]
+    if level is None or all(lane_order.lanes_know(warp, lane, last.epoch, 1 << event.lane) for lane in lanes):
+        return
+    who = name_of(warp.actor)
+    findings.report(
+        "NB106",
+        f"a lane of {who} invalidates {barrier}, which other lanes use, with no bar.warp.sync between",
+        event.span,
+        last.span,
+        (
+            f"one lane of {who} has not passed {last.span}",
+            f"another lane invalidates the barrier ({event.span})",
+            f"the first uses 8 bytes that hold no mbarrier ({last.span})",
+        ),
+        level,
+    )
 
 
 def _report_pending(

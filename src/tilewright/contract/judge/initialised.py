@@ -2,9 +2,9 @@
 
 Init must be ordered before each use; from a peer CTA, and for an engine, the fence that publishes it must be too, since
 executing init does not make it visible there. Lanes of the warp that initialises must know that one of them has. What
-the uses then count is `phase_ledger`'s question. Source: PTX ISA 9.7.13.15.
-Not handled: which lane's fence it is, where an init names none.
-Checked by: tests/contract/judge/test_happens_before_rules.py.
+the uses then count is `phase_ledger`'s question. Source: PTX ISA 9.7.13.15. Not handled: which lane's fence.proxy.async
+makes an init visible to its own CTA's engines.
+Checked by: tests/contract/judge/test_happens_before_rules.py, tests/coverage_attacks/test_fences_of_lanes.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.run_state import BarrierState, ClusterState, Mark, WarpState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.contract.rules.replay_codes import RunFindings
-from tilewright.machine.core.event import BarrierArrive, BarrierExpect, BarrierInvalidate, BarrierPeek, BarrierWait
+from tilewright.machine.core.event import (
+    BarrierArrive,
+    BarrierExpect,
+    BarrierInvalidate,
+    BarrierPeek,
+    BarrierWait,
+    MemoryFence,
+)
 
 
 def check_init(
@@ -93,6 +100,37 @@ def _check_one_init(
         )
 
 
+def fence(cluster: ClusterState, warp: WarpState, event: MemoryFence, findings: RunFindings) -> None:
+    """A fence by a warp that has initialised mbarriers: it publishes them, if the lanes that execute it have made the
+    inits or know of them. A fence.mbarrier_init of other lanes is taken for a mistake; another fence may be there for
+    something else."""
+    strange = [
+        init
+        for init, lane in warp.inits
+        if not event.lanes >> lane & 1 and not lane_order.reaches_any(warp, lane, init.epoch, event.lanes)
+    ]
+    if strange and event.kind != "mbarrier_init":
+        return
+    warp.inits = []
+    cluster.advance(warp.clock, ("init", warp.track), warp.epoch)
+    level, who = findings.lanes_in_step, name_of(warp.actor)
+    if level is None:
+        return
+    for init in strange:
+        findings.report(
+            "NB106",
+            f"a lane of {who} fences the mbarrier.init of another lane, with no bar.warp.sync between",
+            event.span,
+            init.span,
+            (
+                f"one lane of {who} has not come to {init.span}",
+                f"another lane executes the fence ({event.span}), which publishes nothing of the init",
+                "a peer, or a copy engine, uses 8 bytes that hold no mbarrier",
+            ),
+            level,
+        )
+
+
 def _proxy_fenced(cluster: ClusterState, init: Mark, clock: VectorClock) -> bool:
     """Does `clock` know a fence.proxy.async after an init, by its warp? Which lane is not asked: an init names none."""
     access = cluster.warp(init.actor).access_track
@@ -124,6 +162,10 @@ def used(
         check_init(cluster, barrier, warp.clock, warp, event.span, findings)
         if barrier.is_released_to(warp.clock):
             barrier.informed.add(track)
+    if isinstance(event, BarrierArrive | BarrierWait | BarrierPeek):
+        before = barrier.users.get(track)
+        apart = before is not None and before.epoch > warp.synchronized_epoch
+        barrier.using_lanes[track] = event.lanes | (barrier.using_lanes.get(track, 0) if apart else 0)
     barrier.users[track] = Mark(warp.actor, track, warp.epoch, event.span)
     return barrier
 

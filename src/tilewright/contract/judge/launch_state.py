@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Literal
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.contract.history.atoms import Atoms
 from tilewright.contract.history.granules import Footprints
-from tilewright.contract.history.shadow_memory import COARSE_BYTES, Record, ShadowMemory
+from tilewright.contract.history.shadow_memory import COARSE_BYTES, Record, ShadowMemory, writes_same
 from tilewright.contract.judge import barrier_life, phase_ledger
 from tilewright.contract.judge.exit_rules import check_exit
 from tilewright.contract.judge.made_up_maps import MadeUpMaps
 from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.order.awaited_words import AwaitedWords, Told
 from tilewright.contract.judge.order.global_order import GlobalOrder, report_stale_read
-from tilewright.contract.judge.order.grid_dependency import GridUse
+from tilewright.contract.judge.order.grid_dependency import GridUse, knows_grids_before
 from tilewright.contract.judge.order.strong_words import Holding
 from tilewright.contract.judge.race import ALLOCATES, IF_BOTH_HAPPEN, describe_lanes, describe_race, describe_unfenced
 from tilewright.contract.judge.roles import Roles
@@ -31,6 +32,7 @@ from tilewright.contract.judge.run_state import (
     ClusterState,
     CommitState,
     CopyState,
+    Fenced,
     OperationState,
     Space,
     WarpState,
@@ -44,7 +46,7 @@ from tilewright.contract.replay.below_shared import BelowShared
 from tilewright.contract.replay.unwritten import Contents, UnwrittenReads, takes_value
 from tilewright.contract.rules.interpretations import Interpretation, Interpretations
 from tilewright.contract.rules.replay_codes import RunFindings
-from tilewright.machine.core.event import Ranges, WarpActor
+from tilewright.machine.core.event import Actor, Ranges, WarpActor
 from tilewright.machine.protocol.loops.polls import Poll
 
 _WARP_THREADS = 32
@@ -201,15 +203,16 @@ class LaunchState:
                 if (earlier.issuer or earlier.actor) != issuer and is_ordered(earlier, clock):
                     continue
             elif track >= 0 and earlier.completion is None and earlier.actor != issuer:
-                known = reach.get(track)
+                place = ~track if earlier.by_peer else track
+                known = reach.get(place)
                 if known is None:
-                    fences = cluster.fence_track(space, track)
+                    fences = cluster.fence_track(_fenced(earlier, space), track)
                     known = clock.at(track)
                     for view in views or (clock,):
                         fenced = view.at(fences)
                         if fenced < known:
                             known = fenced
-                    reach[track] = known
+                    reach[place] = known
                 if earlier.epoch <= known:
                     continue
             left.append(earlier)
@@ -343,10 +346,11 @@ class LaunchState:
         if not without:
             return None
         level: Level | None = Level.ERROR
-        if interpretations.proxy_fence == "path" and all(
-            is_fenced_on_path(cluster, earlier, clock, space) for clock in without
-        ):
-            level = interpretations.fence_on_path
+        if interpretations.proxy_fence == "path":
+            on_path = [_fence_on_path(cluster, earlier, clock, space) for clock in without]
+            if all(on_path):
+                by_lanes = "for lanes" in on_path
+                level = interpretations.elected_arrive if by_lanes else interpretations.fence_on_path
         if level is not None and not earlier.write and interpretations.fence_before_refill is Level.REVIEW:
             level = Level.REVIEW
         return level
@@ -380,10 +384,12 @@ class LaunchState:
         if met.met_unwritten and contents and takes_value(record) and contents.may_lack(record.ranges):
             self.unwritten.note_global(record, record.ranges if record.write else met.never_written(record.ranges))
 
-    def check_grid(self, cluster: ClusterState, clock: VectorClock, write: bool, span: Span) -> None:
-        """A warp, or a copy, touches global memory: has it waited for the grids before? clock: what the warp knows; of
-        a copy, what its issuer knew when it issued it, since it may be carried out at once."""
-        if not cluster.at(clock, "grids before"):
+    def check_grid(
+        self, cluster: ClusterState, clock: VectorClock, warp: Actor, lanes: int, write: bool, span: Span
+    ) -> None:
+        """Lanes of a warp, or a copy for them, touch global memory: do they know a wait for the grids before? clock:
+        what the warp knows; of a copy, what it knew when it issued it, since it may be carried out at once."""
+        if not knows_grids_before(cluster, clock, warp, lanes):
             self.grid.touch_early(write, span)
 
     def check_barrier_bytes(
@@ -452,25 +458,34 @@ def _is_copy_fenced(
     return done.value <= least
 
 
+def _fenced(earlier: Record, space: Space) -> Fenced:
+    """What a proxy fence must order, to order an ordinary access of `space`."""
+    return "peers" if earlier.by_peer and space == "shared" else space
+
+
 def is_fenced(cluster: ClusterState, earlier: Record, clock: VectorClock, space: Space) -> bool:
     """Does `clock` know a proxy fence that follows the ordinary access `earlier`, by the threads that made it?"""
     done = earlier.completion
     if done is not None:  # a cp.async: a fence by any thread that knew of its completion
         return done.track >= 0 and cluster.at(clock, ("copy fence", space, done.track)) >= done.value
-    track, epoch = earlier.warp_track, earlier.epoch
-    if clock.at(cluster.fence_track(space, track)) >= epoch:
+    track, epoch, place = earlier.warp_track, earlier.epoch, _fenced(earlier, space)
+    if clock.at(cluster.fence_track(place, track)) >= epoch:
         return True
     lanes = [lane for lane in range(_WARP_THREADS) if earlier.lanes >> lane & 1]
-    return all(cluster.at(clock, ("fence", space, track, lane)) >= epoch for lane in lanes)
+    return all(cluster.at(clock, ("fence", place, track, lane)) >= epoch for lane in lanes)
 
 
-def is_fenced_on_path(cluster: ClusterState, earlier: Record, clock: VectorClock, space: Space) -> bool:
-    """Does `clock` know a proxy fence, by any warp, that came after that warp learnt of `earlier`?"""
-    return any(
-        is_ordered(earlier, known)
-        for warp in cluster.warps.values()
-        if (known := warp.fence_before(space, clock.at(warp.track))) is not None
-    )
+def _fence_on_path(
+    cluster: ClusterState, earlier: Record, clock: VectorClock, space: Space
+) -> Literal["", "for lanes", "for all"]:
+    """Does `clock` know a proxy fence, by any warp, that came after that warp learnt of `earlier`? "for lanes": after
+    it would have, if one lane's signal spoke for the whole warp."""
+    place = _fenced(earlier, space)
+    fences = [warp.fence_before(place, clock.at(warp.track)) for warp in cluster.warps.values()]
+    known = [each for each in fences if each is not None]
+    if any(is_ordered(earlier, each) for each in known):
+        return "for all"
+    return "for lanes" if any(is_ordered_but_for_lanes(earlier, each, cluster) for each in known) else ""
 
 
 def is_done_in_time(earlier: Record, later: Record, space: Space) -> bool:
@@ -482,13 +497,6 @@ def is_done_in_time(earlier: Record, later: Record, space: Space) -> bool:
     if not earlier.by_engine:
         return False
     return not earlier.write or (space == "shared" and later.by_engine and later.write)
-
-
-def writes_same(first: Record, second: Record) -> bool:
-    """Do two writes store the same in the same bytes: one constant, or one value whatever it is?"""
-    alike = bool(first.constant) and first.constant == second.constant
-    alike = alike or (first.identity != 0 and first.identity == second.identity and first.span == second.span)
-    return alike and first.ranges == second.ranges
 
 
 def is_repeated(first: Record, second: Record) -> bool:

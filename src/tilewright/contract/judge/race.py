@@ -73,10 +73,12 @@ def describe_unfenced(earlier: Record, later: Record, space: Space) -> Descripti
     one, other = name_of(earlier.actor, earlier.issuer), name_of(later.actor, later.issuer)
     refill = later.write
     how = "by ordinary instructions" if earlier.completion is None else "by cp.async, an ordinary access,"
-    message = f"{other} {later.operation} {where}, which {one} {earlier.operation} {how} with no proxy fence after it"
+    fence = "fence.proxy.async.shared::cluster" if earlier.by_peer else "fence.proxy.async"
+    lacking = f"{fence} (the bytes are a peer's)" if earlier.by_peer else "proxy fence"
+    message = f"{other} {later.operation} {where}, which {one} {earlier.operation} {how} with no {lacking} after it"
     steps = (
         f"{one} {earlier.operation} {where} through the generic proxy ({earlier.span})",
-        f"{one} synchronizes with the issuer without fence.proxy.async",
+        f"{one} synchronizes with the issuer without {fence}",
         f"{other} {later.operation} them through the async proxy ({later.span})",
         "the engine overwrites them before the access has been performed"
         if refill

@@ -44,6 +44,8 @@ ALL_LANES = 0xFFFF_FFFF
 NO_TRACK = 1 << 40
 """Stands for the track of what was never said: no clock knows anything along it."""
 Space = Literal["shared", "global"]
+Fenced = Literal["shared", "peers", "global"]
+"""What a proxy fence orders: accesses of shared memory of the own CTA, of other CTAs, and of global memory."""
 
 
 def name_of(actor: Actor, issuer: Actor | None = None) -> str:
@@ -105,10 +107,11 @@ class WarpState:
     it knew then. tensor_order: what had happened at its last tcgen05.fence::after_thread_sync. release: what its last
     fence releases, to scope release_scope; to_acquire: what its next fence acquires. tensor_maps: what it knew at its
     last acquire of each tensor map, of any scope, and of one that reaches beyond its CTA. arrivals: of its last
-    arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. initialises: it has initialised
-    an mbarrier, so that its fences may publish one. waited: at which event it last waited for an mbarrier; followed: of
-    its waits, those right after which it waited again. repeated: at which event it issued a store at a place last, and
-    what names that store. peers_started: CTAs of which it was found to know that they have started.
+    arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. initialises: it has
+    initialised an mbarrier, so that its fences may publish one; inits: those since it has fenced, each with its
+    lane. waited: at which event it last waited for an mbarrier; followed: of its waits, those right after which it
+    waited again. repeated: at which event it issued a store at a place last, and what names that store.
+    peers_started: CTAs of which it was found to know that they have started.
     """
 
     actor: WarpActor
@@ -128,7 +131,7 @@ class WarpState:
     synchronized_epoch: int = 0
     partly_synchronized: list[tuple[int, int]] = field(default_factory=lambda: [])
     released_init_epoch: int = 0
-    fences: dict[Space, list[tuple[int, VectorClock]]] = field(default_factory=lambda: {})
+    fences: dict[Fenced, list[tuple[int, VectorClock]]] = field(default_factory=lambda: {})
     tensor_order: VectorClock = field(default_factory=VectorClock)
     release: VectorClock | None = None
     release_scope: str = "cta"
@@ -139,6 +142,7 @@ class WarpState:
     view: IssueView | None = None
     warpgroup: WarpgroupState | None = None
     initialises: bool = False
+    inits: list[tuple[Mark, int]] = field(default_factory=lambda: [])
     waited: int = -1
     followed: set[int] = field(default_factory=set[int])
     repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=lambda: {})
@@ -164,7 +168,7 @@ class WarpState:
         self.clock.advance(track, value)
         self.order.advance(track, value)
 
-    def fence_before(self, space: Space, epoch: int) -> VectorClock | None:
+    def fence_before(self, space: Fenced, epoch: int) -> VectorClock | None:
         """What the warp knew at its newest proxy fence of `space` that is no later than its event `epoch`."""
         for at, known in reversed(self.fences.get(space, [])):
             if at <= epoch:
@@ -352,13 +356,14 @@ class LateWait:
 
 @dataclass(slots=True)
 class BarrierState:
-    """A live mbarrier. before, earlier: the last phase that has ended, and the one before it. waits: the newest wait of
-    each warp on the phase before the current one; late: those that the phases did not wait for; users: the newest use
-    of each warp; signals: the newest arrival or expect_tx of each; by_engine: the newest arrival that
-    an engine was asked for, by the track along which its likes are counted; remote: those of warps of other CTAs;
-    release_track: the track along which a fence.mbarrier_init by who initialised it is known, -1 while there has been
-    none; informed: the tracks of warps that know such a fence after its init; repeats: inits by other warps, with the
-    same count and before any use, the newest of each; initialisers: the track and lane of whoever initialised it.
+    """A live mbarrier. before, earlier: the last phase that has ended, and the one before it. waits: the newest wait
+    of each warp on the phase before the current one; late: those that the phases did not wait for; users: the newest
+    use of each warp; using_lanes: its lanes that have arrived or waited since all of them have synchronized; signals:
+    the newest arrival or expect_tx of each; by_engine: the newest arrival that an engine was asked for, by the track
+    along which its likes are counted; remote: those of warps of other CTAs; release_track: the track along which a
+    fence.mbarrier_init by who initialised it is known, -1 while there has been none; informed: the tracks of warps
+    that know such a fence after its init; repeats: inits by other warps, with the same count and before any use, the
+    newest of each; initialisers: the track and lane of whoever initialised it.
     """
 
     cta: int
@@ -373,6 +378,7 @@ class BarrierState:
     earlier: PhaseState | None = None
     waits: dict[int, Mark] = field(default_factory=lambda: {})
     users: dict[int, Mark] = field(default_factory=lambda: {})
+    using_lanes: dict[int, int] = field(default_factory=lambda: {})
     signals: dict[int, Signal] = field(default_factory=lambda: {})
     by_engine: dict[int, EngineSignal] = field(default_factory=lambda: {})
     remote: dict[int, Signal] = field(default_factory=lambda: {})
@@ -486,11 +492,11 @@ class ClusterState:
         self.cluster_generation = 0
         self.cluster_published: dict[int, tuple[VectorClock, VectorClock]] = {}
         self.exited = 0
-        self._shared_fences: dict[int, int] = {}
-        self._global_fences: dict[int, int] = {}
+        self._fences: dict[Fenced, dict[int, int]] = {"shared": {}, "peers": {}, "global": {}}
         self.tensor = TensorState()
         self.commits: list[int] = []
         self.async_copies: list[AsyncCopyState] = []
+        self.grid_waits: list[tuple[WarpState, Record]] = []
 
     def let_go(self) -> None:
         """The cluster has been judged to its end: what it did no longer names it, so that all is freed without a
@@ -498,6 +504,7 @@ class ClusterState:
         self.copies.clear()
         self.async_copies.clear()
         self.commits.clear()
+        self.grid_waits.clear()
         self.tensor.operations.clear()
         for group in self.warpgroups.values():
             group.operations.clear()
@@ -516,9 +523,9 @@ class ClusterState:
             self.warps[actor] = state
         return state
 
-    def fence_track(self, space: Space, access_track: int) -> int:
+    def fence_track(self, space: Fenced, access_track: int) -> int:
         """The track of the proxy fences of a warp, which is named by the track of its accesses."""
-        tracks = self._shared_fences if space == "shared" else self._global_fences
+        tracks = self._fences[space]
         track = tracks.get(access_track)
         if track is None:
             track = tracks[access_track] = self.tracks.of(("fence", space, access_track))

@@ -33,8 +33,9 @@ from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement
 from tilewright.driver.explore.search.exploration import DEFAULT_EFFORT, Effort
 from tilewright.driver.launch.launch_shapes import Extents, LaunchShapes, Shape
 
-IMPOSSIBLE_CLUSTER = frozenset({"TC211", "CL202"})
-"""Rules that a cluster breaks which is too small: no pair of CTAs, a multicast to CTAs that are not there."""
+IMPOSSIBLE_CLUSTER = frozenset({"TC211", "CL202", "CL203"})
+"""Rules that a cluster breaks which is too small: no pair of CTAs, a multicast to CTAs that are not there, none at
+all."""
 IMPOSSIBLE_NAMES = frozenset({"foreign-shared-memory"})
 """As these rules, of addresses in CTAs that are not there."""
 _NOT_STARTED = "CL102"
@@ -207,7 +208,7 @@ def _ctas_needed(finding: Diagnostic) -> int:
     """How many CTAs a cluster must have for a finding not to be there; 0 where it does not say."""
     if finding.code == "CL202" and (mask := _MASK.search(finding.message)) is not None:
         return int(mask[1], 16).bit_length()
-    if finding.code == "TC211":
+    if finding.code in ("TC211", "CL203"):
         return 2
     if finding.name in IMPOSSIBLE_NAMES and (rank := _RANK.search(finding.message)) is not None:
         return int(rank[1]) + 1

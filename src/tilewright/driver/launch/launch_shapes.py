@@ -211,7 +211,10 @@ def _clusters(texts: tuple[_Text, ...], most: int, grid: Extents | None) -> Choi
                 least = max(least, rank + 1)
     asked = frozenset[str]().union(*(text.specials for text in texts))
     place = any(name.startswith(("%cluster_", "%is_explicit_cluster", "%clusterid")) for name in asked)
-    reaches = any("multicast::cluster" in item.modifiers for text in texts for item in text.instructions)
+    items = [item for text in texts for item in text.instructions]
+    reaches = any("multicast::cluster" in item.modifiers for item in items)
+    if any(_needs_cluster(item) for item in items):  # which launches without one do not run
+        reaches = reaches or any(item.row.startswith(("mapa", "barrier.cluster")) for item in items)
     if least == 1 and not width and not place and not reaches:
         return Choices(((1, 1, 1),))
     generic = any(name.startswith("%cluster_nct") for name in asked)
@@ -233,6 +236,12 @@ def _clusters(texts: tuple[_Text, ...], most: int, grid: Extents | None) -> Choi
         extents = tuple(each for each in extents if _divides(each, grid)) or ((1, 1, 1),)
         others = tuple(each for each in others if _divides(each, grid) and each not in extents)
     return Choices(extents, others, fixed=False, generic=generic)
+
+
+def _needs_cluster(item: Instruction) -> bool:
+    """Whether an engine writes shared memory from registers or shared memory."""
+    copies = item.row in ("cp.async.bulk", "cp.reduce.async.bulk") and "bulk_group" not in item.modifiers
+    return item.row in ("st.async", "red.async") or (copies and "global" not in item.modifiers)
 
 
 def _stand_apart(texts: tuple[_Text, ...]) -> bool:

@@ -12,10 +12,9 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.build import Build
-from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, displaced_address
+from tilewright.lower.ptx.copies.global_access import ELEMENT_BYTES, element_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import GlobalPlace
-from tilewright.lower.ptx.run_time import stride_name
 
 
 def part_at(build: Build, array: SSAValue, dimension: int, index: SSAValue) -> SSAValue:
@@ -35,13 +34,9 @@ def lower_part(lowering: Lowering, op: ac.GlobalPartOp) -> GlobalPlace:
     """The array without the dimension, from the address of its first element on."""
     source, dimension = lowering.place(op.source), op.dimension.data
     assert isinstance(source, GlobalPlace)
-    stride, width, index = source.apart[dimension], ELEMENT_BYTES[source.element], lowering.index(op.index)
-    if isinstance(stride, int):
-        first = displaced_address(lowering.text, source.register, index, stride * width)
-    else:
-        passed = lowering.passed.register(lowering.text, stride_name(stride), stride)
-        elements = lowering.text.into("b64", "mul.wide.u32", index, passed)
-        first = lowering.text.into("b64", "mad.lo.s64", elements, width, source.register)
+    (stride,) = lowering.passed.strides(lowering.text, [source.apart[dimension]])
+    width = ELEMENT_BYTES[source.element]
+    first = element_address(lowering.text, source.register, lowering.index(op.index), stride, width)
     return replace(
         source,
         register=first,

@@ -93,7 +93,7 @@ _ALL = 0xFFFF_FFFF
 
 def _issued(
     issued: Issue, load: bool, destinations: tuple[int, ...], ranges: Ranges, byte_count: int, barrier: int | None,
-    barrier_ctas: tuple[int, ...] = (), box: BoxPlace | None = None, stored: bool = False,
+    barrier_ctas: tuple[int, ...] = (), box: BoxPlace | None = None, stored: bool = False, reduces: bool = False,
 ) -> None:  # fmt: skip
     observe = issued.cluster.observe
     if observe is not None:
@@ -101,7 +101,7 @@ def _issued(
             CopyIssue(
                 issued.warp.actor, issued.lane, issued.copy, "load" if load else "store", destinations, ranges,
                 byte_count, barrier, issued.span, issued.tensor_map,
-                () if barrier_ctas == destinations else barrier_ctas, box, stored,
+                () if barrier_ctas == destinations else barrier_ctas, box, stored, reduces,
             )
         )  # fmt: skip
 
@@ -123,15 +123,15 @@ class Destination:
 
 def _load(
     issued: Issue, targets: list[Destination], ranges: Ranges, byte_count: int, read: Callable[[], Delivery | None],
-    box: BoxPlace | None = None, stored: bool = False,
+    box: BoxPlace | None = None, stored: bool = False, reduces: bool = False,
 ) -> None:  # fmt: skip
     """Announce a load, queue its read, then its write to each target, then the completions. What is read is None where
-    the run does without values. stored: by threads."""
+    the run does without values. stored: by threads; reduces: it combines old and new bytes."""
     for target in targets:
         _check_shared(target.cta, ranges, issued.span)
     destinations = tuple([target.cta.linear for target in targets])
     signalled = tuple([target.barrier_cta.linear for target in targets])
-    _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, signalled, box, stored)
+    _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, signalled, box, stored, reduces)
 
     def act() -> None:
         delivery = read()
@@ -208,7 +208,7 @@ def load_bytes(
             _access(issued, source, ((begin + first, begin + last),), False)
         return Delivery(slice(offset, offset + byte_count), values, combine)
 
-    _load(issued, targets, ranges, byte_count, read)
+    _load(issued, targets, ranges, byte_count, read, reduces=combine is not None)
 
 
 def load_values(
@@ -222,7 +222,10 @@ def load_values(
     """
     row_bytes = values.shape[1]
     at = np.add.outer(np.array(offsets, np.int64), np.arange(row_bytes, dtype=np.int64)).reshape(-1)
-    _load(issued, [target], ranges, values.size, lambda: Delivery(at, values.ravel(), combine), stored=stored)
+    reduces = combine is not None
+    _load(
+        issued, [target], ranges, values.size, lambda: Delivery(at, values.ravel(), combine), None, stored, reduces
+    )  # fmt: skip
 
 
 def load_no_values(issued: Issue, byte_count: int, target: Destination, ranges: Ranges) -> None:

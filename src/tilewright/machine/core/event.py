@@ -147,10 +147,13 @@ class BarrierInit:
 
 @value
 class BarrierInvalidate:
+    """mbarrier.inval by one lane of a warp."""
+
     actor: WarpActor
     cta: int
     address: int
     span: Span
+    lane: int = 0
 
 
 @value
@@ -264,7 +267,7 @@ class CopyIssue:
     each destination; empty where each is the destination's own. tensor_map: machine address of a tensor map that lies
     in global memory, which the copy reads through the tensormap proxy (None for one among the parameters). box: of a
     tensor copy of tile mode, which moves values as they are; None for any other. stored: threads store it (st.async,
-    red.async).
+    red.async). reduces: into shared memory, by atomic operations.
     """
 
     actor: WarpActor
@@ -280,6 +283,7 @@ class CopyIssue:
     barrier_ctas: tuple[int, ...] = ()
     box: BoxPlace | None = None
     stored: bool = False
+    reduces: bool = False
 
 
 @value
@@ -378,14 +382,15 @@ class RegisterHazard:
 
 @value
 class ProxyFence:
-    """fence.proxy.async[.space] by the lanes `lanes` (bit i = lane i) of a warp. space: "all", "shared" or "global".
+    """fence.proxy.async[.space] by the lanes `lanes` (bit i = lane i) of a warp. space: "all", "shared" (of the
+    cluster), "own" (shared memory of the warp's CTA alone) or "global".
 
     order: "both" for the plain fence; the one-way fence.proxy.async::generic is half of a pair, a release by who used
     the generic proxy and an acquire by who will use the async proxy, with a synchronization between.
     """
 
     actor: WarpActor
-    space: Literal["all", "shared", "global"]
+    space: Literal["all", "shared", "own", "global"]
     span: Span
     lanes: int = 0xFFFF_FFFF
     order: Literal["both", "acquire", "release"] = "both"
@@ -394,8 +399,8 @@ class ProxyFence:
 @value
 class MemoryFence:
     """fence / membar, and fence.mbarrier_init (kind "mbarrier_init"). restricted_to: the state space of the objects
-    that a `.sync_restrict` fence orders, else empty. lanes: those that a bar.warp.sync (scope "warp") synchronizes, and
-    those that have exited."""
+    that a `.sync_restrict` fence orders, else empty. lanes: bit i = lane i executed it; of a bar.warp.sync (scope
+    "warp"), those that it synchronizes, and those that have exited."""
 
     actor: WarpActor
     kind: Literal["fence", "mbarrier_init"]
@@ -671,11 +676,13 @@ class TensorMapFence:
 
 @value
 class GridDependency:
-    """griddepcontrol: "launch_dependents" lets the next grid begin, "wait" waits for the grids before this one."""
+    """griddepcontrol: "launch_dependents" lets the next grid begin, "wait" waits for the grids before this one. lanes:
+    bit i = lane i of the warp executed it."""
 
     actor: WarpActor
     kind: Literal["launch_dependents", "wait"]
     span: Span
+    lanes: int = 0xFFFF_FFFF
 
 
 @value

@@ -11,7 +11,7 @@ from tilewright.frontends.ptx.ast import Arguments, Instruction, Symbol
 from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands
 from tilewright.machine.core.event import GridDependency
 from tilewright.machine.core.fault import MachineFault
-from tilewright.machine.core.lanes import indices
+from tilewright.machine.core.lanes import indices, to_bits
 from tilewright.machine.core.state import Strand, Warp
 from tilewright.machine.core.step import Control, Plain, Signal, nothing
 
@@ -97,10 +97,11 @@ def _grid_dependency(_decoder: Decoder, instruction: Instruction, _modifiers: Mo
     expect_operands(instruction, 0)
     waits = instruction.row.endswith("wait")
 
-    def act(warp: Warp, _mask: int) -> None:
+    def act(warp: Warp, mask: int) -> None:
         observe = warp.cta.cluster.observe
         if observe is not None:
-            observe(GridDependency(warp.actor, "wait" if waits else "launch_dependents", instruction.span))
+            kind = "wait" if waits else "launch_dependents"
+            observe(GridDependency(warp.actor, kind, instruction.span, to_bits(mask)))
 
     return Control(act)
 

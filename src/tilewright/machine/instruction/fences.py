@@ -21,6 +21,10 @@ from tilewright.machine.core.step import Plain, nothing
 
 _TENSOR_MAP_BYTES = 128
 _RESTRICTIONS = ("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
+_FENCED: dict[str, Literal["all", "shared", "own", "global"]] = {
+    "": "all", "shared::cta": "own", "shared::cluster": "shared", "global": "global",
+}  # fmt: skip
+"""What a proxy fence orders, by the state space that it names."""
 
 
 def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
@@ -43,8 +47,8 @@ def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
     reach = "gpu" if scope == "gl" else scope
     objects = restriction.removeprefix("sync_restrict::")
 
-    def masked(r: Registers, _mask: int) -> None:
-        watch(MemoryFence(r[0].actor, kind, reach, instruction.span, order, objects))
+    def masked(r: Registers, mask: int) -> None:
+        watch(MemoryFence(r[0].actor, kind, reach, instruction.span, order, objects, to_bits(mask)))
 
     return Plain(lambda r: masked(r, FULL), masked)
 
@@ -69,11 +73,7 @@ def _fence_proxy(decoder: Decoder, instruction: Instruction, modifiers: Modifier
     if observe is None:
         return nothing()
     watch = observe
-    covered: Literal["all", "shared", "global"] = "all"
-    if one_way:
-        covered = "shared"
-    elif space is not None:
-        covered = "global" if space == "global" else "shared"
+    covered = _FENCED[(restriction or "").removeprefix("sync_restrict::") or space or ""]
 
     def masked(r: Registers, mask: int) -> None:
         watch(ProxyFence(r[0].actor, covered, instruction.span, to_bits(mask), order))

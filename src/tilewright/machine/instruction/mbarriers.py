@@ -163,11 +163,11 @@ def _inval(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
     def act(warp: Warp, mask: int) -> None:
         for key, lanes in operand.of(warp, mask).items():
             cta, offset = _own(warp, key, instruction)
-            for _ in lanes:
+            for lane in lanes:
                 mbarrier.invalidate(cta.barriers.get(offset))
                 del cta.barriers[offset]
                 if cta.cluster.observe is not None:
-                    cta.cluster.observe(BarrierInvalidate(warp.actor, cta.linear, offset, instruction.span))
+                    cta.cluster.observe(BarrierInvalidate(warp.actor, cta.linear, offset, instruction.span, lane))
 
     return Control(act)
 

@@ -2,7 +2,8 @@
 
 Each waits until every live lane of its member mask has come to the instruction. Source: PTX ISA, `elect.sync`,
 `shfl.sync`, `vote.sync`, `activemask`, `match.sync`, `redux.sync`. The leader that `elect.sync` picks is the lowest
-lane of the mask. Checked by: tests/machine/instruction/test_instructions.py.
+lane of the mask, which the ISA leaves open; an H200 does so (`python -m bench.probes.cluster_forms`).
+Checked by: tests/machine/instruction/test_instructions.py, tests/benchmarks/test_cluster_forms.py.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright.base.span import Span
 from tilewright.contract.history.shadow_memory import Record
+from tilewright.contract.judge import initialised
 from tilewright.contract.judge.launch_state import LaunchState
 from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.order.global_order import Publication
@@ -70,9 +71,10 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
         read_only=event.read_only,
         cluster=cluster.index if is_global else -1,
         identity=event.identity,
+        by_peer=not is_global and event.cta != actor.cta,
     )
     if is_global:
-        state.check_grid(cluster, warp.clock, event.write, event.span)
+        state.check_grid(cluster, warp.clock, actor, event.lanes, event.write, event.span)
         state.enter_global(cluster, record, warp.clock, event.words)
     else:
         state.check_barrier_bytes(cluster, event.cta, event.ranges, event.span, warp.clock if event.write else None)
@@ -99,7 +101,7 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
                 cluster=index,
             )  # fmt: skip
             if is_global:
-                state.check_grid(group.cluster, group.clock, False, event.span)
+                state.check_grid(group.cluster, group.clock, group.issuer.actor, event.lanes, False, event.span)
                 state.enter_global(group.cluster, record, group.clock)
             else:
                 memory = group.cluster.shared_memory(event.cta)
@@ -117,7 +119,9 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
         cta, done = next(iter(copy.writes.items()))
         agent = ("load", cta, copy.barrier_address)
     else:
-        agent, done = ("copy", copy.actor), copy.written
+        # A thread's groups are written in order, and reductions of several, which replace nothing, may be many.
+        agent = ("reduce", copy.issuer.track, copy.lanes) if event.atomic else ("copy", copy.actor)
+        done = copy.written
     is_global = event.space == "global"
     index = copy.cluster.index if is_global else -1
     record = copy.record(
@@ -125,7 +129,7 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
         atomic=event.atomic, cluster=index,
     )  # fmt: skip
     if is_global:
-        state.check_grid(copy.cluster, copy.clock, event.write, event.span)
+        state.check_grid(copy.cluster, copy.clock, copy.issuer.actor, copy.lanes, event.write, event.span)
         state.enter_global(copy.cluster, record, copy.clock)
     else:
         state.enter(copy.cluster.shared_memory(event.cta), copy.cluster, record, copy.clock, "shared")
@@ -190,7 +194,7 @@ def memory_fence(state: LaunchState, event: MemoryFence) -> None:
         lane_order.synchronize(warp, event.lanes)
         return
     if warp.initialises and (event.kind == "mbarrier_init" or event.scope in ("cluster", "gpu", "sys")):
-        cluster.advance(warp.clock, ("init", warp.track), warp.epoch)
+        initialised.fence(cluster, warp, event, state.findings)
     if event.kind == "mbarrier_init" or event.restricted_to:
         return
     if event.order != "release":
@@ -199,7 +203,7 @@ def memory_fence(state: LaunchState, event: MemoryFence) -> None:
             if reaches(holding, event.scope, warp.actor, cluster.index):
                 _learn(state, cluster, warp, holding)
     if event.order != "acquire":
-        warp.release, warp.release_scope = warp.clock.copy(), event.scope
+        warp.release, warp.release_scope = published_by(cluster, warp, event.lanes).copy(), event.scope
 
 
 def doubt_values(state: LaunchState, unread: frozenset[Span]) -> None:

@@ -10,7 +10,7 @@ test_tensor_maps.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from tilewright.base.diagnostic import Level
 from tilewright.contract.history.shadow_memory import Completion, Record
@@ -27,6 +27,8 @@ from tilewright.machine.core.event import (
     TensorMapFence,
     WarpActor,
 )
+
+_WARP_LANES = 32
 
 
 def issue(state: LaunchState, event: CopyIssue) -> None:
@@ -87,7 +89,11 @@ def _issue_load(
     state.check_barrier_bytes(cluster, cta, event.shared, span, clock)
     by_peer = event.stored and owner != event.actor.cta
     cluster.stored_by_peers = cluster.stored_by_peers or by_peer
-    record = copy.record(("copy", copy.actor, cta), True, event.shared, done, by_peer=by_peer)
+    # Reductions that signal one barrier complete in the order of its phases, so the newest stands for them.
+    agent = ("reduce", cta, owner, address) if event.reduces else ("copy", copy.actor, cta)
+    record = copy.record(
+        agent, True, event.shared, done, atomic=event.reduces, by_peer=by_peer
+    )  # fmt: skip
     state.enter(cluster.shared_memory(cta), cluster, record, clock, "shared")
     if event.tensor_map is not None:
         _use_tensor_map(state, cluster, warp, event, copy, done)
@@ -123,9 +129,13 @@ def _use_tensor_map(
             state.findings.report(code, message, event.span, earlier.span, steps)
             continue
         covered, own = _is_published(cluster, warp, event.tensor_map, earlier)
-        severity = Level.ERROR if own or not covered else state.interpretations.tensor_map_acquire
-        if severity is not None and not (covered and own):
-            lacking = "release" if own else "acquire by the issuer"
+        severity: Level | None = Level.ERROR
+        if covered:
+            severity = None if own else state.interpretations.tensor_map_acquire
+        if covered == "for lanes":
+            severity = state.interpretations.lanes_in_step
+        if severity is not None:
+            lacking = "release by the lanes that write" if own else "acquire by the issuer"
             state.findings.report(
                 "TM104",
                 f"{name_of(copy.actor, warp.actor)} uses the tensor map at {event.tensor_map:#x}, which "
@@ -155,16 +165,24 @@ def _doubt_tensor_map(
             )
 
 
-def _is_published(cluster: ClusterState, warp: WarpState, address: int, earlier: Record) -> tuple[bool, bool]:
+def _is_published(
+    cluster: ClusterState, warp: WarpState, address: int, earlier: Record
+) -> tuple[Literal["", "for lanes", "for all"], bool]:
     """Was what `earlier` wrote of a tensor map released and acquired on the way to `warp`, each for a scope that has
-    both; and was it acquired by `warp` itself? Of what an engine wrote nobody can say so."""
+    both ("for lanes": by another lane of the writer's warp, which does not know of the write); and was it acquired by
+    `warp` itself? Of what an engine wrote nobody can say so."""
     writer = earlier.issuer or earlier.actor
     wide = not isinstance(writer, WarpActor) or writer.cta != warp.actor.cta
     own = warp.tensor_maps.get((address, wide))
     acquired = own if own is not None else _acquired_for(cluster, warp, (address, wide))
     if acquired is None or earlier.by_engine:
-        return False, own is not None
-    return cluster.at(acquired, ("tensor map release", earlier.warp_track, wide)) >= earlier.epoch, own is not None
+        return "", own is not None
+    release, epoch = ("tensor map release", earlier.warp_track, wide), earlier.epoch
+    if cluster.at(acquired, release) < epoch:
+        return "", own is not None
+    lanes = [lane for lane in range(_WARP_LANES) if earlier.lanes >> lane & 1]
+    by_all = all(cluster.at(acquired, (*release, lane)) >= epoch for lane in lanes)
+    return "for all" if by_all else "for lanes", own is not None
 
 
 def _acquired_for(cluster: ClusterState, warp: WarpState, tensor_map: tuple[int, bool]) -> VectorClock | None:
@@ -184,7 +202,11 @@ def tensor_map_fence(state: LaunchState, event: TensorMapFence) -> None:
     cluster, warp = state.step(event.actor)
     for wide in (False, True)[: 1 if event.scope == "cta" else 2]:
         if event.kind == "release":
-            cluster.advance(warp.clock, ("tensor map release", warp.access_track, wide), warp.epoch)
+            release = ("tensor map release", warp.access_track, wide)
+            cluster.advance(warp.clock, release, warp.epoch)
+            for lane in range(_WARP_LANES):  # what another lane has done is released once both have synchronized
+                epoch = warp.epoch if event.lanes >> lane & 1 else warp.synchronized_epoch
+                cluster.advance(warp.clock, (*release, lane), epoch)
         elif event.address is not None:
             warp.tensor_maps[event.address, wide] = warp.clock.copy()
 

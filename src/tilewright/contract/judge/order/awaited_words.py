@@ -30,7 +30,7 @@ from tilewright.base.value import dataclass
 from tilewright.contract.history.shadow_memory import Record
 from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.order.global_order import WORD_BYTES, GlobalOrder, words_in
-from tilewright.contract.judge.order.grid_dependency import GridUse
+from tilewright.contract.judge.order.grid_dependency import GridUse, knows_grids_before
 from tilewright.contract.judge.run_state import ClusterState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.contract.rules.replay_codes import RunFindings
@@ -103,7 +103,7 @@ class AwaitedWords:
                 findings.doubt(f"{record.span}: what this wait reads is not known")
             for address, _, value in told:
                 self._check_wait(order, cluster, clock, (address, value, record), poll, findings)
-        if told and not cluster.at(clock, "grids before"):
+        if told and not knows_grids_before(cluster, clock, record.issuer or record.actor, record.lanes):
             self._early.setdefault(record.span, record.write)
 
     def _written(self, record: Record, told: Told) -> list[tuple[int, int | None]]:

@@ -14,7 +14,11 @@ from dataclasses import field
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
 from tilewright.base.value import dataclass
+from tilewright.contract.judge.order import lane_order
+from tilewright.contract.judge.run_state import ClusterState, is_ordered
+from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.contract.rules.replay_codes import RunFindings
+from tilewright.machine.core.event import Actor
 
 _PLACES_KEPT = 64
 
@@ -33,6 +37,15 @@ class GridUse:
         """A warp that has not waited touches global memory."""
         if span not in self.early and (write or span not in self.asking) and len(self.early) < _PLACES_KEPT:
             self.early[span] = write
+
+
+def knows_grids_before(cluster: ClusterState, clock: VectorClock, warp: Actor, lanes: int) -> bool:
+    """Do lanes of a warp, or a copy for them, know a wait for the grids before? clock: what the warp knows; of a copy,
+    what it knew when it issued it."""
+    return cluster.at(clock, "grids before") > 0 or any(
+        is_ordered(wait, clock) and (wait.actor != warp or lane_order.any_known_to(who, wait, lanes))
+        for who, wait in cluster.grid_waits
+    )
 
 
 def judge_grid(use: GridUse, level: Level | None, findings: RunFindings, *, programmatic: bool = False) -> None:

@@ -98,11 +98,26 @@ def lanes_conflict(cluster: ClusterState, earlier: Record, later: Record) -> boo
     return first is not None and second is not None and _meet(first, second, together)
 
 
+def lanes_know(warp: WarpState, lane: int, epoch: int, lanes: int) -> bool:
+    """Does each of these lanes of a warp know what one of its lanes did at an event?"""
+    return epoch <= warp.synchronized_epoch or not lanes & ~_reached(lane, _synchronizations(warp, epoch))
+
+
 def lanes_know_init(warp: WarpState, lane: int, epoch: int, lanes: int) -> bool:
-    """Does each of these lanes of a warp know an mbarrier.init by one of its lanes?"""
-    if epoch <= max(warp.synchronized_epoch, warp.released_init_epoch):
-        return True
-    return not lanes & ~_reached(lane, _synchronizations(warp, epoch))
+    """The same of an mbarrier.init."""
+    return epoch <= warp.released_init_epoch or lanes_know(warp, lane, epoch, lanes)
+
+
+def reaches_any(warp: WarpState, lane: int, epoch: int, lanes: int) -> bool:
+    """Does any of these lanes of a warp know what one of its lanes did at an event?"""
+    return epoch <= warp.synchronized_epoch or bool(lanes & _reached(lane, _synchronizations(warp, epoch)))
+
+
+def any_known_to(warp: WarpState, event: Record, lanes: int) -> bool:
+    """Do these lanes of a warp know what some of its lanes did, each of them: themselves, or by a synchronization?"""
+    others = lanes & ~event.lanes
+    doers = [lane for lane in range(_WARP_LANES) if event.lanes >> lane & 1]
+    return not others or any(lanes_know(warp, lane, event.epoch, others) for lane in doers)
 
 
 def _synchronizations(warp: WarpState, epoch: int) -> list[int]:

@@ -40,7 +40,7 @@ from tilewright.machine.core.lanes import WARP_SIZE, Lanes, indices, to_bits
 from tilewright.machine.core.memory import OFFSET_MASK, RANK_SHIFT
 from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Control, Plain, compute, compute_many
-from tilewright.machine.instruction.copies.bulk_operands import At, barrier_place, shared_place
+from tilewright.machine.instruction.copies.bulk_operands import At, barrier_place, require_cluster, shared_place
 from tilewright.machine.numbers.reduction import OPERATIONS, reduction
 
 WORD128 = TypeName("b128", 128)
@@ -117,6 +117,7 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
         return (cta.rank, told.rank, at), _copied(list(zip(offsets, lanes.tolist(), strict=True)), size, combine)
 
     def act(warp: Warp, mask: int) -> None:
+        require_cluster(warp, instruction)
         sent: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
         together = sent_together(warp, mask)
         for lane in indices(mask).tolist() if together is None else ():

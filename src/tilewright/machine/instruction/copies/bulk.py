@@ -28,6 +28,7 @@ from tilewright.machine.instruction.copies.bulk_operands import (
     destinations,
     global_place,
     is_empty,
+    require_cluster,
     shared_place,
 )
 from tilewright.machine.numbers.reduction import OPERATIONS, reduction
@@ -226,6 +227,7 @@ def _bulk_load(
                 region, begin = global_place(warp, address + left, max(size - left - right, 0), instruction)
                 begin -= left
             else:
+                require_cluster(warp, instruction)
                 cta, begin = shared_place(warp, address, instruction, own=True)
                 region = cta.shared
                 if begin + size > region.size_bytes:

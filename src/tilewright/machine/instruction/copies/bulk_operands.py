@@ -227,6 +227,19 @@ def map_bytes(warp: Warp, address: int) -> bytes | None:
     return content
 
 
+def require_cluster(warp: Warp, instruction: Instruction) -> None:
+    """Raises MachineFault where an engine is to write shared memory from shared memory or registers in a launch that
+    names no cluster, which not every GPU runs."""
+    cluster = warp.cta.cluster
+    named = cluster.launch.cluster != (1, 1, 1) or "reqnctapercluster" in cluster.program.decoder.kernel.directives
+    if not named and not cluster.target.supports("shared_engine_without_cluster"):
+        raise MachineFault(
+            "CL203", "no-cluster",
+            f"{instruction.opcode.split('.mbarrier')[0]} is an illegal instruction in a launch without a cluster",
+            instruction.span, "measured: python -m bench.probes.cluster_forms",
+        )  # fmt: skip
+
+
 def is_empty(size: int, warp: Warp, instruction: Instruction, *, measured: bool) -> bool:
     """Whether a plain bulk copy does nothing, since it is of 0 bytes. measured: it is of a form of which a probe found
     that. Raises TilewrightError for 0 bytes of any other, of which no document says anything."""
