@@ -37,7 +37,9 @@ def seen_repeating(
     around: dict[int, tuple[int, ...]] = {}
     shown: set[tuple[int, Place]] = set()
     short: dict[tuple[int, Place], tuple[Condition, Sequence[Condition]]] = {}
-    for tried in chosen:
+    # A launch that was given up, since it takes too long, shows what repeats itself as well.
+    given_up = [each for each in exploration.tried if each.judged.too_long]
+    for tried in (*chosen, *given_up):
         repeats = tried.judged.repeats
         for index, each in enumerate(tried.judged.conditions):
             if each.kind != "value" and each.loop < 0 and each.position not in lasting:
@@ -49,7 +51,7 @@ def seen_repeating(
                 key = loop, place_of(each)
                 if loop in repeats and repeats[loop].reason is None:
                     shown.add(key)
-                elif key not in short:
+                elif key not in short and not tried.judged.too_long:
                     short[key] = each, tried.judged.conditions[max(0, index - _BEFORE) : index]
     return [
         _missing(exploration, chosen, loop, decision, before, name)
