@@ -81,7 +81,9 @@ COPY_RULES: tuple[tuple[str, str, str, str, str, str, str], ...] = (
         "no-cluster",
         "an engine is to write shared memory from shared memory or registers, in a launch without a cluster",
         "cp.async.bulk and cp.reduce.async.bulk from shared::cta to shared::cluster, st.async and red.async need a "
-        "launch with a cluster, of one CTA at least; in one without, an H200 answers with an illegal instruction.",
+        "launch with a cluster, of one CTA at least; in one without, an H200 answers with an illegal instruction. "
+        "Measured was a cluster of one that the launch names, not one that .reqnctapercluster declares. On sm_100a "
+        "nothing was measured, and the ISA's word holds, which gives each CTA a cluster of its own.",
         "PTX ISA 9.7.9.25 (asynchronous copies), 9.7.9.13 (st.async); measured: python -m bench.probes.cluster_forms",
         "A copy from shared memory into that of the own CTA, in an ordinary launch.",
         "Declare .reqnctapercluster 1, or launch with a cluster.",
