@@ -27,7 +27,7 @@ from tilewright.ir.tile import operations as tile
 def run_time_instances(program: tile.ProgramOp) -> tuple[dict[str, int], ...]:
     """Extents of every small instance of a decided program with run-time axes, the one with most tiles first. Each has
     all of its own; what one axis decides no other has a part in, so that they need not be put together in all ways. Two
-    axes of equal extents would not be told apart: so each goes through its own in another order."""
+    axes of equal extents would not be distinguished: so each goes through its own in another order."""
     base, run_time = small_extents(program), program.run_time
     listed = {axis: _extents_along(program, axis, base[axis], number) for number, axis in enumerate(run_time)}
     least = tuple(values.least_launched for values in run_time.values())

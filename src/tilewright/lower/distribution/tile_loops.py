@@ -1,4 +1,4 @@
-"""How loops over tiles become PTX: tiles of a cluster, of units in turn, of groups, and parts of streamed ones.
+"""How loops over tiles become PTX: tiles of a cluster, of units by turns, of groups, and parts of streamed ones.
 
 Checked by: tests/lower/distribution.
 """

@@ -1,6 +1,7 @@
 """What emits each operation of a role: one table by class, which the modules that emit families of them add to.
 
-By class: to tell an operation from all others one after the other takes longer than to emit it.
+By class: to ask of an operation which of all it is, one after the other, takes longer than to emit it. Not handled:
+operations of a whole kernel, and tests of what surrounds one (`ac_to_ptx`). Checked by: tests/lower/ptx.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.driver.checked_kernels import pipe
@@ -27,10 +28,10 @@ def _stopped(monkeypatch: pytest.MonkeyPatch, where: Callable[[Exploration], boo
     """What is open of a pipeline whose time is over as soon as `where` holds of its exploration."""
     at = Exploration.at
 
-    def until(exploration: Exploration, *values: object, **named: object) -> object:
+    def until(exploration: Exploration, *values: Any, **named: Any) -> object:
         if where(exploration):
             raise BudgetSpent
-        return at(exploration, *values, **named)  # type: ignore[arg-type]
+        return at(exploration, *values, **named)
 
     monkeypatch.setattr(Exploration, "at", until)
     module, kernel = pipe()

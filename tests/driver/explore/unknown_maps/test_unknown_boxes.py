@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.driver.boxed_kernels import COPY_A, COPY_B, EXPECT, READ_A, READ_B, boxed
 
@@ -104,10 +106,10 @@ def test_what_decides_alike_is_sized_once(
     counted: list[object] = []
     judge = judging.judge_launch
 
-    def counting(*values: object, **named: object) -> object:
+    def counting(*values: Any, **named: Any) -> object:
         if named["any_box"]:
             counted.append(named)
-        return judge(*values, **named)  # type: ignore[arg-type]
+        return judge(*values, **named)
 
     monkeypatch.setattr(judging, "judge_launch", counting)
     monkeypatch.setattr(judging, "explore", _nothing)

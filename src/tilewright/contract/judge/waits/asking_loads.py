@@ -16,8 +16,7 @@ from __future__ import annotations
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction, Kernel, TensorAddress
 from tilewright.machine.protocol.slicing.slice_operands import facts_of, registers_of
-
-_STRONG = frozenset({"relaxed", "acquire", "volatile", "mmio"})
+from tilewright.machine.symbolic.memory_words import STRONG
 
 
 def asking_loads(kernel: Kernel) -> frozenset[Span]:
@@ -31,7 +30,7 @@ def asking_loads(kernel: Kernel) -> frozenset[Span]:
     return frozenset(
         each.span
         for each in instructions
-        if each.row == "ld" and not _STRONG & set(each.modifiers) and (to := facts_of(each).writes) and to <= asked
+        if each.row == "ld" and STRONG.isdisjoint(each.modifiers) and (to := facts_of(each).writes) and to <= asked
     )
 
 

@@ -2,8 +2,8 @@
 
 A staging slot goes round: written by all threads, fenced towards the async proxy by each, made ready by a barrier of
 the unit, read by a bulk store of the first thread, and free again when that thread has waited for the store's group and
-a barrier has told the others. Which groups may still be reading is a may-set, kept twice: as the first thread knows it,
-and as all threads know it since the last barrier.
+a barrier of the unit has followed. Which groups may still be reading is a may-set, kept twice: as the first thread
+knows it, and as all threads know it since the last barrier.
 
 Not handled: staging memory shared between roles. Checked by: tests/contract/typestate/test_typestate_mutations.py.
 """

@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.base.span import Span
-from tilewright.driver.explore.segments.even import LOADED, STRONG, WAYS, is_same_for_all, roots, roots_written, uneven
+from tilewright.driver.explore.segments.even import LOADED, WAYS, is_same_for_all, roots, roots_written, uneven
 from tilewright.frontends.ptx.ast import (
     Address,
     Guard,
@@ -59,6 +59,7 @@ from tilewright.machine.protocol.slicing.slice import Slice, Text
 from tilewright.machine.protocol.slicing.slice_flow import NaturalLoop
 from tilewright.machine.protocol.slicing.slice_operands import Facts, kind_of, registers_of
 from tilewright.machine.protocol.slicing.steering import Steering
+from tilewright.machine.symbolic.memory_words import STRONG
 from tilewright.targets import Target
 
 _WARP = 32

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from tilewright.frontends.ptx.ast import Address, Instruction, Register, Symbol
 from tilewright.machine.protocol.slicing.slice import Text
+from tilewright.machine.symbolic.memory_words import STRONG
 
-STRONG = frozenset({"volatile", "acquire", "relaxed", "mmio"})
 WAYS = frozenset({"bra", "ret", "exit"})
 LOADED = "a pointer that was loaded"
 """Stands for where such a pointer leads."""
