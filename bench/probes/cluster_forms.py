@@ -15,8 +15,6 @@ comes from here. Checked by: tests/benchmarks/test_cluster_forms.py.
 from __future__ import annotations
 
 import ctypes
-import json
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from itertools import product
 import numpy as np
 
 from bench.probes.command import run_probe
-from tilewright.base.error import TilewrightError
+from bench.probes.lost_contexts import AT_A_TIME, answered, apart
 from tilewright.runtime import device as gpu
 
 ENTRY = "form"
@@ -34,9 +32,6 @@ LAUNCHES = {"no_cluster": 0, "cluster_of_1": 1, "cluster_of_2": 2}
 """CTAs of the launch's cluster; 0: the launch names none."""
 MASKS = (0xFFFF_FFFF, 0xFFFF_FFFE, 0xFFFF_0000, 0x8000_0000, 0x0000_A0A0, 0x7FFF_FFF8, 0xC000_0001)
 _THREADS = 32
-_SECONDS = 20
-_AT_A_TIME = 4
-_FAULTED = 3
 
 _KERNEL = """\
 .version 8.3
@@ -162,7 +157,7 @@ def measure() -> dict[str, object]:
     """What each case did in each launch, and the leaders by mask."""
     gpu.open_device()
     asked = list(product([case.name for case in cases()], LAUNCHES))
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
         did = list(pool.map(_apart, *zip(*asked, strict=True)))
     found: dict[str, object] = {}
     for case in cases():
@@ -174,15 +169,8 @@ def measure() -> dict[str, object]:
 
 
 def _apart(name: str, launch: str) -> object:
-    """In a process of its own: what it printed."""
-    command = [sys.executable, "-m", "bench.probes.cluster_forms", name, launch]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
-    except subprocess.TimeoutExpired:
-        return "hangs"
-    if done.returncode not in (0, _FAULTED):
-        raise TilewrightError(f"{name}: {done.stderr.strip()[-300:]}")
-    return json.loads(done.stdout)
+    said = apart("cluster_forms", name, launch)
+    return said.get("found", said.get("fault"))
 
 
 def _run(text: str, ctas: int, words: int) -> list[int]:
@@ -213,22 +201,15 @@ def _run(text: str, ctas: int, words: int) -> list[int]:
     return [int(word) for word in results]
 
 
-def _main(name: str, launch: str) -> int:
-    try:
-        if name == "leaders":
-            leaders = _run(election_text(), 0, len(MASKS))
-            found: object = {f"{mask:#010x}": leader for mask, leader in zip(MASKS, leaders, strict=True)}
-        else:
-            (case,) = (case for case in cases() if case.name == name)
-            found = {1: "runs", 0: "does nothing"}.get(_run(text_of(case), LAUNCHES[launch], 1)[0], "writes nothing")
-    except TilewrightError as error:
-        print(json.dumps(error.message.splitlines()[0]))
-        return _FAULTED
-    print(json.dumps(found))
-    return 0
+def _found(name: str, launch: str) -> object:
+    if name == "leaders":
+        leaders = _run(election_text(), 0, len(MASKS))
+        return {f"{mask:#010x}": leader for mask, leader in zip(MASKS, leaders, strict=True)}
+    (case,) = (case for case in cases() if case.name == name)
+    return {1: "runs", 0: "does nothing"}.get(_run(text_of(case), LAUNCHES[launch], 1)[0], "writes nothing")
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 3 and not sys.argv[1].startswith("-"):
-        sys.exit(_main(sys.argv[1], sys.argv[2]))
+        sys.exit(answered(lambda: _found(sys.argv[1], sys.argv[2])))
     sys.exit(run_probe("cluster_forms", "Instructions for clusters without one; leaders of elect.sync.", measure))

@@ -18,26 +18,21 @@ Checked by: tests/benchmarks/test_empty_copies.py.
 from __future__ import annotations
 
 import ctypes
-import json
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bench.probes.command import run_probe
-from tilewright.base.error import TilewrightError
+from bench.probes.lost_contexts import AT_A_TIME, answered, apart
 from tilewright.runtime import device as gpu
 
 ENTRY = "empty_copy"
 BUFFER_BYTES = 256
 COPIED_BYTES = 64
 _THREADS = 32
-_SECONDS = 15
-_AT_A_TIME = 4
-_FAULTED = 3
-_HANGS = "hangs"
 
 _KERNEL = """\
 .version 8.3
@@ -185,7 +180,7 @@ def _store(case: Case) -> str:
 def measure() -> dict[str, dict[str, object]]:
     """What each case did."""
     gpu.open_device()
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
         found = dict(zip((case.name for case in cases()), pool.map(_both, cases()), strict=True))
     for name, did in found.items():
         print(f"{name:26} {did}", flush=True)
@@ -194,24 +189,15 @@ def measure() -> dict[str, dict[str, object]]:
 
 def _both(case: Case) -> dict[str, object]:
     """With 0 bytes, and where its addresses are sound with 64."""
-    found = _apart(case, 0)
+    found = _of(apart("empty_copies", case.name, "0"))
     if case.real:
-        real = _apart(case, COPIED_BYTES)
+        real = _of(apart("empty_copies", case.name, str(COPIED_BYTES)))
         found["real"] = real.get("fault", real.get("completes"))
     return found
 
 
-def _apart(case: Case, size: int) -> dict[str, object]:
-    """In a process of its own."""
-    command = [sys.executable, "-m", "bench.probes.empty_copies", case.name, str(size)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
-    except subprocess.TimeoutExpired:
-        return {"fault": _HANGS}
-    if done.returncode not in (0, _FAULTED):
-        raise TilewrightError(f"{case.name}: {done.stderr.strip()[-300:]}")
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+def _of(said: dict[str, Any]) -> dict[str, object]:
+    return said.get("found", said)
 
 
 def _run(case: Case, size: int) -> dict[str, object]:
@@ -254,12 +240,7 @@ def judged(case: Case, source: np.ndarray, out: np.ndarray, results: np.ndarray)
 
 def _main(words: list[str]) -> int:
     (case,) = (case for case in cases() if case.name == words[0])
-    try:
-        print(json.dumps(_run(case, int(words[1]))))
-    except TilewrightError as error:
-        print(json.dumps({"fault": error.message.splitlines()[0]}))
-        return _FAULTED
-    return 0
+    return answered(lambda: _run(case, int(words[1])))
 
 
 if __name__ == "__main__":
