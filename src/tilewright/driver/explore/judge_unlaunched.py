@@ -145,7 +145,8 @@ def judge_unlaunched(
         steers = steering(sliced)
     run_module = replace(module, kernels=tuple(guarded if each is kernel else each for each in module.kernels))
     shape = shape or launch_shapes(module, kernel).likely[0]
-    unknown = unknown_launch(module, kernel, model_of(module), shape, given or PartialLaunch())
+    target = model_of(module)
+    unknown = unknown_launch(module, kernel, target, shape, given or PartialLaunch())
     space = launch_space(unknown, steers)
     table = Table()
     runner = _Runner(
@@ -154,7 +155,10 @@ def judge_unlaunched(
     runner.idle = idle_loops(sliced)
     runner.explored_steps = _EXPLORED_STEPS if space.dimensions else max(_EXPLORED_STEPS, effort.steps)
     flow = sliced.text.flow
-    boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.decided()))
+    shared_bytes_max = target.limit("cta.shared_bytes_max")
+    boxes = UnknownBoxes(
+        unknown, runner.run, shared_bytes_max, lambda: announced_numbers(flow.instructions, runner.decided())
+    )
     failing: dict[Chosen, _Failing] = {}
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}

@@ -58,7 +58,6 @@ _ROUNDS = 3
 """So often may a run show maps that no run before has used."""
 _ASKED_MOST = 4
 """Launches in which a number is looked for among what phases expect."""
-_SHARED_BYTES = 227 * 1024
 
 
 class RunLaunch(Protocol):
@@ -130,13 +129,14 @@ class _Sized:
 
 @dataclass(slots=True)
 class UnknownBoxes:
-    """Judges the launches of one kernel. announced: the numbers that the last run announced as they are; sized: what
-    all sizing runs so far show; of_launch: what that of each launch shows; cut: launches whose sizing run was short and
-    did not come to its end; bytes_announced: numbers that are taken for what boxes add up to; asked: how often a number
-    was looked for."""
+    """Judges the launches of one kernel. shared_bytes_max: that a CTA may have; announced: the numbers that the last
+    run announced as they are; sized: what all sizing runs so far show; of_launch: what that of each launch shows; cut:
+    launches whose sizing run was short and did not come to its end; bytes_announced: numbers that are taken for what
+    boxes add up to; asked: how often a number was looked for."""
 
     unknown: UnknownLaunch
     run: RunLaunch
+    shared_bytes_max: int
     announced: Callable[[], Sequence[Input]]
     sized: _Sized = _Sized()
     of_launch: dict[Chosen, tuple[_Sized, LaunchJudgement]] = field(
@@ -272,7 +272,7 @@ class UnknownBoxes:
         stores = [((each.share.where, each.share.at), each.share.offset) for each in report.unknown_stores]
         # Slots are bounds where a copy's bytes are stored as they came; else what is stored may lie across slots.
         between = starts if any(start in starts for _, start in stores) else set[int]()
-        stored = store_extents(stores, barriers | between, written.merged(), _SHARED_BYTES)
+        stored = store_extents(stores, barriers | between, written.merged(), self.shared_bytes_max)
         shown = _Sized((), frozenset(), frozenset(fed), unfed, stored)
         return _Sized(tuple(equations), frozenset(barriers)).with_more(shown), judged
 
