@@ -1,9 +1,9 @@
 """How rows that units of threads share are loaded, folded and stored.
 
 A unit walks its row once for each level: the folds that wait for those of the level before, and the stores behind them.
-What a walk needs first is on its way before the threads of the walk before meet. What is done with one row is
-`one_row`'s. Rows that no strip holds are loaded anew, but for
-those arrays that wait in shared memory (`kept_rows`).
+What a walk needs first is on its way before the threads of the walk before meet, and vectors that all rows share from
+the beginning on, where rows stay in registers. What is done with one row is `one_row`'s. Rows that no strip holds are
+loaded anew, but for those arrays that wait in shared memory (`kept_rows`).
 
 A unit may take several rows at once, in step: what all rows share is then loaded once for them, and they meet once.
 Those of a CTA, and a warp's, follow one another; where units are parts of a warp, these take neighbouring rows, and
@@ -17,7 +17,7 @@ Checked by: tests/lower/points/test_rows.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -146,7 +146,9 @@ class _Unit:
         walks = walks_of(ops, self.varying, self.levels, keeps_costly=not self.row.streamed)
         if not self.row.streamed:
             self.begin_strip("")
-            self.fetch(walks[0])
+            self.fetch(walks[0].needed)
+            shared = [each for walk in walks[1:] for each in walk.needed if self.comes_early(each)]
+            self.fetch(shared)
         elif self.row.kept:
             self.over_strips(self.copy_strip)
             self.text.emit("cp.async.wait_all")
@@ -166,7 +168,7 @@ class _Unit:
         foldings = [each.begin(walk) for each in self.rows]
 
         def at_pieces() -> None:
-            self.fetch(walk)
+            self.fetch(walk.needed)
             for piece in range(self.row.pieces):
                 for each, folding in zip(self.rows, foldings, strict=True):
                     each.at_piece(walk, folding, piece)
@@ -176,7 +178,7 @@ class _Unit:
         else:
             at_pieces()
             if following is not None:
-                self.fetch(following)
+                self.fetch(following.needed)
         for end in walk.ends:
             if isinstance(end, ac.FoldOp):
                 own = [each.own(end, folding) for each, folding in zip(self.rows, foldings, strict=True)]
@@ -225,9 +227,15 @@ class _Unit:
         for each in self.rows:
             each.arrays.copy_strip()
 
-    def fetch(self, walk: Walk) -> None:
-        """Issue the loads of a walk that are not there yet. Where the first row has no elements, no later one has."""
-        for inner in walk.needed:
+    def comes_early(self, inner: Operation) -> bool:
+        """Whether an op loads vectors that all rows share: these are in no one's way from the first loads on, in as few
+        registers as before the last walk, where threads would wait for them."""
+        arrays = self.rows[0].arrays
+        return isinstance(inner, ac.ElementLoadOp) and arrays.is_shared(inner) and arrays.comes_in_words(inner)
+
+    def fetch(self, needed: Sequence[Operation]) -> None:
+        """Issue the loads among ops that are not there yet. Where the first row has no elements, no later one has."""
+        for inner in needed:
             if isinstance(inner, ac.ElementLoadOp) and inner.result not in self.rows[0].fetched:
                 for each in self.rows[:1] if self.rows[0].arrays.is_shared(inner) else self.rows:
                     each.fetched[inner.result] = each.arrays.load(inner)

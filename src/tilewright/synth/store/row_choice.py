@@ -52,9 +52,9 @@ _WORDS_OF_WARP, _WORDS_OF_ONE_FOLD, _WORDS_BESIDE_SINGLES, _WORDS_MOST = 9, 6, 4
 since few lanes exchange less; beside an array that is reached element by element, whose accesses then lie together, by
 the third; a whole warp by the last."""
 _LEAST_LANES = 4
-_LEAST_RUNS, _RUNS_AT_ONCE = 2, 4
-"""Of a thread, of all rows that it takes at once: more in more registers keep memory no busier, since fewer threads fit
-a multiprocessor."""
+_LEAST_RUNS = 2
+"""Of a thread, of the rows that it takes at once: by fewer memory is not kept busy, and more in more registers keep it
+no busier, since fewer threads fit a multiprocessor."""
 SHORT_THREADS = 128
 """Of a CTA whose warps, or parts of them, take a row each."""
 _PIECES = (4, 3, 2, 1, 5, 6, 7, 8)
@@ -154,7 +154,9 @@ def _is_asked_for(row: RowDecision, wanted: Wanted) -> bool:
 def _forms(
     program: tile.ProgramOp, shared: Shared, uses: Uses, target: Target, wanted: Wanted
 ) -> Iterator[tuple[RowDecision, RowForm]]:
-    """Every form with what it takes; last the one that is always possible."""
+    """Every form with what it takes, of whole warps; last the one that is always possible."""
+    if (wanted.row_threads or 0) % target.limit("warp.threads"):
+        return
     most_registers = target.limit("thread.registers_max")
     one = shared.apart or shared.words or wanted.row_together
     at_once = (_asked_together(shared, wanted),) if one else _TOGETHER
@@ -221,14 +223,9 @@ def _filled_lanes(shared: Shared, least: int, target: Target) -> int:
 
 
 def _several(uses: Uses, row: RowDecision) -> RowDecision:
-    """As many rows at once as it takes that each thread has two runs on their way, and twice as many of its rows as of
-    what all rows share."""
-    together = 1
-    while together * row.pieces < _RUNS_AT_ONCE and (
-        together * row.pieces < _LEAST_RUNS or together < _LEAST_RUNS * uses.vectors
-    ):
-        together *= 2
-    return replace(row, together=together)
+    """Two rows at once where one has too few runs of a thread on their way: fewer than two, or no more where runs of
+    what all rows share are loaded with them."""
+    return replace(row, together=2) if row.pieces < _LEAST_RUNS + bool(uses.vectors) else row
 
 
 def _held(shared: Shared, threads: int, ctas: int, together: int = 1) -> RowDecision:

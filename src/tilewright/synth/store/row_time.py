@@ -5,15 +5,16 @@ multiprocessor moves bytes all the time only where others of its CTAs are at ano
 how well that goes: with n CTAs for each multiprocessor, of which c fit, rows take about the longer of
 
 - the time in which the device's memory moves their bytes, or fewer CTAs than fill it ask for them,
-- as many rounds of c CTAs as there are, each of which takes its meetings, with the latency of loads, and what a thread
-  waits for: for its own points one after the other, in every walk; for each strip; and for what all rows share;
+- n / c times what a CTA takes: its meetings, with the latency of loads, and what a thread waits for: for its own
+  points one after the other, in every walk; for each strip; and for what all rows share;
 
 but no less than it takes to begin all CTAs where they are clusters'. Bytes of a walk that reads its row again count
-again. Of the last round, which is not full, half is taken to show, since CTAs do not go in step. A multiprocessor's
-lanes compute walks in less time than a thread waits, so how many instructions begin at once does not show. Rows that
-are copied to shared memory go past the L1 cache: what all rows share stays there, and is not waited for, if what
-shared memory leaves of the cache has room for it; else it comes from the L2 cache, where it is waited for. The
-parameters are the target's `rows.*`, fitted to measured forms by `bench.probes.row_forms --fit`.
+again. CTAs do not go in step, so that a last round which is not full does not show. A multiprocessor's lanes compute
+walks in less time than a thread waits, so how many instructions begin at once does not show. What all rows share comes
+with rows that wait in registers: bytes, and no latency of its own. Rows that are copied to shared memory go past the L1
+cache: what all rows share stays there, and is not waited for, if what shared memory leaves of the cache has room for
+it; else it comes from the L2 cache, where it is waited for. The parameters are the target's `rows.*`, fitted to
+measured forms by `bench.probes.row_forms --fit`.
 
 Rows that begin anywhere in a vector take more of a thread's time. Where ends of rows cut runs, each element of the
 first and the last is asked for, and what all rows share begins elsewhere than runs do. Words wait in shared memory by
@@ -136,7 +137,7 @@ def row_cycles(p: RowTimes, work: RowWork, form: RowForm, target: Target) -> flo
     stored = work.stored_bytes * (p.word_stored_permille / 1000 if form.words else 1.0)
     moved = points * (form.readings * work.read_bytes + stored)
     ctas = work.rows * form.ctas / form.units / multiprocessors
-    at_once, rounds = min(ctas, resident), (max(1.0, ctas / resident) + math.ceil(ctas / resident)) / 2
+    at_once, rounds = min(ctas, resident), max(1.0, ctas / resident)
     rate = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz") / multiprocessors
     memory = ctas * moved / min(rate, at_once * form.units * p.cta_bytes_per_kilocycle / 1000)
     warps = form.threads / target.limit("warp.threads")
@@ -147,7 +148,7 @@ def row_cycles(p: RowTimes, work: RowWork, form: RowForm, target: Target) -> flo
     past_l1 = form.kept and not form.words
     if not (past_l1 and work.length * work.vector_bytes <= _room_bytes(form, resident, target)):
         of_cta = work.length / form.ctas * work.vector_bytes
-        shared = max(1, form.strips) * work.vectors * p.vector_cycles
+        shared = form.strips * work.vectors * p.vector_cycles
         shared += of_cta * 1000 / p.vector_bytes_per_kilocycle
     each, norm = work.meetings * meeting + work.walks * walk + shared, p.norm_permille / 1000
     if form.kept and form.words:
