@@ -12,12 +12,14 @@ from tests.coverage_attacks.flattened_tiles import PARTS, kernel
 from tilewright.base.verdict import Proven
 from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.driver.check.check import check_text
-from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
+from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched, sliced_of
 from tilewright.driver.explore.segments.judge_segments import judge_segments
+from tilewright.driver.explore.segments.optional_part import optional_parts
 from tilewright.driver.launch.given_launch import PartialLaunch
 from tilewright.driver.launch.launch_shapes import launch_shapes
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
+from tilewright.machine.protocol.slicing.steering import steering
 
 _Parts = dict[str, str]
 _ONE = "add.u32 %r_c1, %r_c1, 1; "
@@ -218,6 +220,16 @@ def test_a_proof_says_what_it_rests_on_and_no_number_that_was_drawn() -> None:
     assert report.verdict == "proven" and report.scope == "all trip counts"
     assert any("was done in all of them and in none" in each for each in report.claims)
     assert not any("parameter 5" in each for each in report.assumptions)
+
+
+@pytest.mark.parametrize("step", [0, 4096])
+def test_an_episode_that_an_outer_loop_changes_is_not_the_same_each_time(step: int) -> None:
+    text = kernel(END=PARTS["END"] + "add.u32 %r_c2, %r_c2, 1; setp.lt.u32 %p_w, %r_c2, 2; @%p_w bra AGAIN; ")
+    text = text.replace("mov.u32 %r_i, 0;\n", "AGAIN:\nmov.u32 %r_i, 0;\n")
+    moved = f"sub.u32 %r_stage, %r_stage, {step};\n" if step else ""
+    module = read(text.replace("add.u32 %r_c2, %r_c2, 1;\n", f"add.u32 %r_c2, %r_c2, 1;\n{moved}"), "outer.ptx")
+    sliced = sliced_of(module.kernels[0])
+    assert len(list(optional_parts(sliced, steering(sliced)))) == (step == 0)
 
 
 @pytest.mark.full

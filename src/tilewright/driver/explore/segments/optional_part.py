@@ -124,7 +124,7 @@ def _heeded(sliced: Slice, steers: Steering) -> frozenset[str]:
 @dataclass(frozen=True, slots=True)
 class _Part:
     """What a branch decides about in a loop. decides: by which register; skips: whether it jumps past it; join: the
-    block behind it."""
+    block behind it; again: the blocks of the outermost loop around it."""
 
     branch: int
     decides: str
@@ -132,6 +132,7 @@ class _Part:
     blocks: frozenset[int]
     join: int
     loop: NaturalLoop
+    again: frozenset[int]
 
 
 def _part(text: Text, steers: Steering, branch: int) -> _Part | None:
@@ -154,7 +155,7 @@ def _part(text: Text, steers: Steering, branch: int) -> _Part | None:
     if not all(_may_be_in_an_episode(text, at) for at in positions) or not any(text.facts[at].kept for at in positions):
         return None
     skips = flow.block_of[branch + 1] != join
-    return _Part(branch, item.guard.register.name, skips, blocks, join, loop)
+    return _Part(branch, item.guard.register.name, skips, blocks, join, loop, around[-1].blocks)
 
 
 def _may_be_in_an_episode(text: Text, at: int) -> bool:
@@ -236,8 +237,7 @@ class _Made:
     # What an episode rests on
 
     def is_the_same_each_time(self) -> bool:
-        """Whether nothing that steers an episode is written in the loop outside of it, and it writes nothing that
-        steers the rest."""
+        """Whether nothing that steers an episode changes outside of it, and it writes nothing that steers the rest."""
         flow, facts = self.text.flow, self.text.facts
         positions = flow.positions(self.part.blocks)
         written = {name for at in positions for name in facts[at].writes} & self.heeded
@@ -267,15 +267,16 @@ class _Made:
         return frozenset[str]().union(*(before(block) for block in self.part.blocks))
 
     def _is_fixed(self, name: str, above: frozenset[str]) -> bool:
-        """Whether a register holds the same in each iteration: the loop does not write it, or computes it anew of what
-        holds the same."""
+        """Whether a register holds the same in each iteration of all loops around: these do not write it, or compute it
+        anew of what holds the same, in the lanes of the warp."""
         places = self.text.definitions.get(name, ())
-        inside = [at for at in places if self.text.flow.block_of[at] in self.part.loop.blocks]
+        inside = [at for at in places if self.text.flow.block_of[at] in self.part.again]
         if not inside:
             return True
         (at, *others) = places
         item, facts = self.text.flow.instructions[at], self.text.facts[at]
-        once = not others and facts.kind == "compute" and item.guard is None and name not in above
+        computes = facts.kind == "compute" or item.row == "shfl.sync"
+        once = computes and not others and item.guard is None and name not in above
         return once and all(self._is_fixed(each, above | {name}) for each in facts.reads)
 
     # The text of a made kernel
