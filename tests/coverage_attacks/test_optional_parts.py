@@ -165,8 +165,11 @@ PAIRS: dict[str, tuple[_Parts, _Parts]] = {
     "threads read different words to know": (
         {"LAST": "mul.wide.u32 %rd_w, %r_tid, 4; add.u64 %rd_w, %rd_w, %rd_words; ld.global.u32 %r_v, [%rd_w]; "
          "setp.eq.u32 %p_l, %r_c, %r_v; "},
-        {"LAST": "mul.wide.u32 %rd_w, %r_i, 4; add.u64 %rd_w, %rd_w, %rd_words; ld.global.u32 %r_v, [%rd_w]; "
-         "setp.eq.u32 %p_l, %r_v, 1; "},
+        {"LAST": "mov.u32 %r_v, %ctaid.x; add.u32 %r_v, %r_v, %r_b; setp.eq.u32 %p_l, %r_c, %r_v; "},
+    ),
+    "threads read a word to know that tiles overwrite": (
+        {"LAST": "ld.global.u32 %r_v, [%rd_out]; setp.eq.u32 %p_l, %r_c, %r_v; "},
+        {"LAST": "setp.ge.u32 %p_l, %r_c, %r_b; "},
     ),
     "every other tile has a barrier more": (
         {"STAGED": "xor.b32 %r_c1, %r_c1, 1; setp.eq.u32 %p_z, %r_c1, 1; fence.proxy.async; @%p_z bra KEPT; "

@@ -164,12 +164,12 @@ def _may_be_cut(text: Text, sliced: Slice, steers: Steering) -> bool:
     for item, facts in zip(text.flow.instructions, text.facts, strict=True):
         if facts.space in ("generic", "local") or (item.row in ("ld", "st") and not STRONG.isdisjoint(item.modifiers)):
             return False
-        if _steers(facts, steers) and not roots(text, item).isdisjoint(written):
+        if loads_what_steers(facts, steers) and not roots(text, item).isdisjoint(written):
             return False
     return True
 
 
-def _steers(facts: Facts, steers: Steering) -> bool:
+def loads_what_steers(facts: Facts, steers: Steering) -> bool:
     """Whether an instruction loads a word of global memory that steers."""
     return facts.kind == "load" and facts.space == "global" and not steers.registers.isdisjoint(facts.writes)
 
@@ -177,7 +177,7 @@ def _steers(facts: Facts, steers: Steering) -> bool:
 def _reads_words(text: Text, steers: Steering, loop: NaturalLoop) -> bool:
     """Whether words of global memory steer a loop that has another one with steps of the protocol in it."""
     inside = [each for each in text.flow.loops if each.blocks < loop.blocks and _takes_steps(text, each.blocks)]
-    return bool(inside) and any(_steers(text.facts[at], steers) for at in text.flow.positions(loop.blocks))
+    return bool(inside) and any(loads_what_steers(text.facts[at], steers) for at in text.flow.positions(loop.blocks))
 
 
 def _takes_steps(text: Text, blocks: Iterable[int]) -> bool:

@@ -29,7 +29,8 @@ kernels have parameters instead. Registers that a loop carries and nobody reads 
 it, so that what steers another loop is not taken to steer this one.
 
 Source: Lipton, "Reduction", 1975 (events that may be moved); partial orders of executions, as in the judge. Not
-handled: clusters; parts that alternate between slots of their own; several such parts in one loop; tensor memory.
+handled: clusters; words of memory that steer; parts that alternate between slots of their own; several such parts in
+one loop; tensor memory.
 Checked by: tests/coverage_attacks/test_optional_parts.py.
 """
 
@@ -39,7 +40,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from tilewright.base.span import Span
-from tilewright.driver.explore.segments.cut_kernel import is_arithmetic, is_of_all, live_registers, made_instruction
+from tilewright.driver.explore.segments.cut_kernel import (
+    is_arithmetic,
+    is_of_all,
+    live_registers,
+    loads_what_steers,
+    made_instruction,
+)
 from tilewright.driver.explore.segments.even import parted, uneven
 from tilewright.frontends.ptx.ast import (
     Address,
@@ -89,6 +96,8 @@ def optional_parts(sliced: Slice, steers: Steering) -> Iterator[OptionalPart]:
     flow = text.flow
     if steers.memory or sliced.loads or flow.irreducible or text.kernel.branch_tables:
         return
+    if any(loads_what_steers(facts, steers) for facts in text.facts):
+        return  # a copy may write there meanwhile
     branches = [
         block.end - 1
         for block in flow.blocks[:-1]
