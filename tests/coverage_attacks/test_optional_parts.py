@@ -12,6 +12,7 @@ from tests.coverage_attacks.flattened_tiles import PARTS, kernel
 from tilewright.base.verdict import Proven
 from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched, sliced_of
 from tilewright.driver.explore.segments.judge_segments import judge_segments
 from tilewright.driver.explore.segments.optional_part import optional_parts
@@ -225,6 +226,14 @@ def test_a_proof_says_what_it_rests_on_and_no_number_that_was_drawn() -> None:
     assert not any("parameter 5" in each for each in report.assumptions)
 
 
+def test_stores_of_one_value_that_nothing_orders_prove_nothing() -> None:
+    """Each warp stores the same number. What is of one value in all iterations need not be in some."""
+    one_lane = "and.b32 %r_v, %r_tid, 31; setp.eq.u32 %p_z, %r_v, 0; @%p_z "
+    text = kernel(STAGE=PARTS["STAGE"] + one_lane + "st.shared.b32 [buf+13336], 7; ")
+    (report,) = check_text(text, "same.ptx").kernels
+    assert report.verdict != "proven"
+
+
 @pytest.mark.parametrize("step", [0, 4096])
 def test_an_episode_that_an_outer_loop_changes_is_not_the_same_each_time(step: int) -> None:
     text = kernel(END=PARTS["END"] + "add.u32 %r_c2, %r_c2, 1; setp.lt.u32 %p_w, %r_c2, 2; @%p_w bra AGAIN; ")
@@ -238,5 +247,5 @@ def test_an_episode_that_an_outer_loop_changes_is_not_the_same_each_time(step: i
 @pytest.mark.full
 @pytest.mark.parametrize("name", PAIRS)
 def test_no_bug_is_proven_by_a_look_at_the_whole_either(name: str) -> None:
-    (report,) = check_text(kernel(**PAIRS[name][0]), "attack.ptx").kernels
+    (report,) = check_text(kernel(**PAIRS[name][0]), "attack.ptx", options=CheckOptions(isa="strict")).kernels
     assert report.verdict != "proven"

@@ -38,6 +38,8 @@ _WAYS_MOST = 2
 
 _POINTERS = re.compile(r"the \d+ pointers lead to|no access leaves the buffer")
 """What is assumed of pointers, with their number."""
+_SAME_VALUE = "NB104"
+"""Unordered stores that are let pass since they are of one value: no path orders them."""
 _ASTRAY = "what the kernel writes through pointers that it loads is none of the words by which it decides"
 
 Judge = Callable[[Module, Kernel], UnlaunchedJudgement]
@@ -84,7 +86,10 @@ def _by_parts(module: Module, part: OptionalPart, judge: Judge) -> UnlaunchedJud
         "comes before it, and behind it, is ordered with it"
     )
     drawn = range(len(part.never.parameters) - part.drawn, len(part.never.parameters))
-    return _joined(module, (part.always, part.never), judge, said, part.place, drawn)
+    found = _joined(module, (part.always, part.never), judge, said, part.place, drawn)
+    if any(each.code == _SAME_VALUE for each in found.reviews):
+        return replace(found, verdict=Unknown(("in other iterations two stores may not be of one value",)))
+    return found
 
 
 def _by_stretches(

@@ -24,6 +24,8 @@ groups, and no product. So
 - likewise each episode and the rest behind it, up to the next episode, and so up to the end of the kernel; and each
   episode and the next one, hence any later one.
 
+Two stores of one value that no path orders are no part of this: with them nothing is proven (`judge_segments`).
+
 Numbers that all threads of a CTA compute alike before all loops by products and quotients of others are drawn: the made
 kernels have parameters instead. Registers that a loop carries and nobody reads behind it have a name of their own in
 it, so that what steers another loop is not taken to steer this one.
