@@ -34,8 +34,8 @@ def judge_without_launch(
     """The judgement of all launches that the text and what is given of one allow. doubts: of the text; peeks: waits
     that never block; only_proof: whoever asks wants nothing but a proof."""
 
-    def by_stretches(shape: Shape) -> UnlaunchedJudgement | None:
-        """The proof of a kernel by what it does between two passes of a barrier."""
+    def by_made_kernels(shape: Shape) -> UnlaunchedJudgement | None:
+        """The proof of a kernel by kernels that are made of it."""
 
         def explored(made: Module, its_kernel: Kernel) -> UnlaunchedJudgement:
             return judge_unlaunched(
@@ -46,7 +46,7 @@ def judge_without_launch(
         return judge_segments(module, kernel, shape, given, explored)
 
     def judge(shape: Shape, ends: Callable[[Diagnostic], bool], effort: Effort) -> UnlaunchedJudgement:
-        return by_stretches(shape) or judge_unlaunched(
+        return by_made_kernels(shape) or judge_unlaunched(
             module,
             kernel,
             options.interpretations,

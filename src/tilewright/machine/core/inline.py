@@ -119,14 +119,14 @@ class _Expansion:
                 case Label(name, span):
                     self.items.append(Label(names.get(name, name), span))
                 case Instruction(row="call"):
-                    self._call(_renamed_instruction(item, names), stack)
+                    self._call(renamed_instruction(item, names), stack)
                     if current is not None:
                         self.locations.append(replace(current, index=len(self.items)))
                 case Instruction(row="ret") if leave is not None:
                     guard = _renamed_guard(item.guard, names)
                     self.items.append(Instruction("bra", "bra", (), (Symbol(leave),), guard, item.span))
                 case _:
-                    self.items.append(_renamed_instruction(item, names))
+                    self.items.append(renamed_instruction(item, names))
 
     def _call(self, call: Instruction, stack: tuple[str, ...]) -> None:
         parts = _parts(call)
@@ -299,7 +299,8 @@ def _renamed_guard(guard: Guard | None, names: dict[str, str]) -> Guard | None:
     return Guard(Register(names[guard.register.name]), guard.negated)
 
 
-def _renamed_instruction(item: Instruction, names: dict[str, str]) -> Instruction:
+def renamed_instruction(item: Instruction, names: dict[str, str]) -> Instruction:
+    """An instruction with registers, variables and labels called by other names."""
     if not names:
         return item
     operands = tuple(_renamed(operand, names) for operand in item.operands)

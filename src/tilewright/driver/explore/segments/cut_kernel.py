@@ -110,7 +110,7 @@ def cut_kernels(
     flow = text.flow
     if block[1:] != (1, 1) or block[0] % _WARP or not _may_be_cut(text, sliced, steers):
         return
-    of_all = [at for at, item in enumerate(flow.instructions) if _is_of_all(item)]
+    of_all = [at for at, item in enumerate(flow.instructions) if is_of_all(item)]
     for position in sorted(of_all, key=lambda at: not _follows_a_wait(text, at)):
         around = [loop for loop in flow.loops if flow.block_of[position] in loop.blocks]
         if not around or not _reads_words(text, steers, around[-1]):
@@ -120,7 +120,8 @@ def cut_kernels(
             yield cut.kernels()
 
 
-def _is_of_all(item: Instruction) -> bool:
+def is_of_all(item: Instruction) -> bool:
+    """Whether an instruction is a barrier of all threads of a CTA."""
     return item.row == "bar.sync" and item.guard is None and item.operands == (Immediate(0),)
 
 
@@ -135,6 +136,11 @@ def _follows_a_wait(text: Text, position: int) -> bool:
     return False
 
 
+def is_arithmetic(item: Instruction) -> bool:
+    """Whether nothing lasts of an instruction that only computes."""
+    return item.row == "sub" or not item.row.startswith(_NEVER_ROWS)
+
+
 def has_known_rows(kernel: Kernel) -> bool:
     """Whether nothing lasts of what a kernel executes but what the induction speaks of, by its instructions alone."""
     found = False
@@ -142,11 +148,11 @@ def has_known_rows(kernel: Kernel) -> bool:
         if isinstance(item, Label):
             continue
         if kind_of(item) in ("compute", "hint"):
-            if item.row.startswith(_NEVER_ROWS) and item.row != "sub":
+            if not is_arithmetic(item):
                 return False
-        elif item.row not in _KEPT_ROWS or (item.row == "bar.sync" and not _is_of_all(item)):
+        elif item.row not in _KEPT_ROWS or (item.row == "bar.sync" and not is_of_all(item)):
             return False
-        found = found or _is_of_all(item)
+        found = found or is_of_all(item)
     return found
 
 
@@ -158,12 +164,12 @@ def _may_be_cut(text: Text, sliced: Slice, steers: Steering) -> bool:
     for item, facts in zip(text.flow.instructions, text.facts, strict=True):
         if facts.space in ("generic", "local") or (item.row in ("ld", "st") and not STRONG.isdisjoint(item.modifiers)):
             return False
-        if _steers(facts, steers) and not roots(text, item).isdisjoint(written):
+        if loads_what_steers(facts, steers) and not roots(text, item).isdisjoint(written):
             return False
     return True
 
 
-def _steers(facts: Facts, steers: Steering) -> bool:
+def loads_what_steers(facts: Facts, steers: Steering) -> bool:
     """Whether an instruction loads a word of global memory that steers."""
     return facts.kind == "load" and facts.space == "global" and not steers.registers.isdisjoint(facts.writes)
 
@@ -171,7 +177,7 @@ def _steers(facts: Facts, steers: Steering) -> bool:
 def _reads_words(text: Text, steers: Steering, loop: NaturalLoop) -> bool:
     """Whether words of global memory steer a loop that has another one with steps of the protocol in it."""
     inside = [each for each in text.flow.loops if each.blocks < loop.blocks and _takes_steps(text, each.blocks)]
-    return bool(inside) and any(_steers(text.facts[at], steers) for at in text.flow.positions(loop.blocks))
+    return bool(inside) and any(loads_what_steers(text.facts[at], steers) for at in text.flow.positions(loop.blocks))
 
 
 def _takes_steps(text: Text, blocks: Iterable[int]) -> bool:
@@ -213,7 +219,7 @@ class _Cut:
 
     def __post_init__(self) -> None:
         flow = self.text.flow
-        self.live = _live(self.text)
+        self.live = live_registers(self.text)
         self.heads = frozenset(flow.block_of[loop.head] for loop in self.around)
         self.blocks = self.around[-1].blocks
         self.written = frozenset(name for at in flow.positions(self.blocks) for name in self.text.facts[at].writes)
@@ -358,7 +364,7 @@ class _Cut:
         kernel, flow = self.text.kernel, self.text.flow
         span = flow.instructions[self.position].span
         body: list[Instruction | Label] = [
-            _instruction("ld.param.b64", (Register(_WORDS), Address(Symbol(_PARAMETER))), span)
+            made_instruction("ld.param.b64", (Register(_WORDS), Address(Symbol(_PARAMETER))), span)
         ]
         entry: _Node = (0, False)
         names: dict[object, str] = {}
@@ -403,7 +409,9 @@ class _Cut:
                     for number, head in enumerate(others):
                         body += self._drawn_word(_DRAWN)
                         body.append(
-                            _instruction("setp.eq.b32", (Register(_REST), Register(_DRAWN), Immediate(number)), span)
+                            made_instruction(
+                                "setp.eq.b32", (Register(_REST), Register(_DRAWN), Immediate(number)), span
+                            )
                         )
                         body.append(goto(("head", head), Guard(Register(_REST), negated=False)))
                     body.append(goto(("head", outermost)))
@@ -472,7 +480,7 @@ class _Cut:
             kind = self._type(name)
             if kind == "pred":
                 yield from self._drawn_word(_DRAWN)
-                yield _instruction("setp.ne.b32", (Register(name), Register(_DRAWN), Immediate(0)), span)
+                yield made_instruction("setp.ne.b32", (Register(name), Register(_DRAWN), Immediate(0)), span)
             else:
                 yield from self._drawn_word(name, _WIDTHS[kind])
         for at in again:
@@ -482,7 +490,7 @@ class _Cut:
         """A word of memory of which nobody knows anything, another one each time."""
         place = Address(Register(_WORDS), self.drawn)
         self.drawn += 8
-        yield _instruction(
+        yield made_instruction(
             f"ld.global.b{width}", (Register(name), place), self.text.flow.instructions[self.position].span
         )
 
@@ -493,16 +501,16 @@ class _Cut:
             kind = self._type(name)
             zero: Operand = Immediate(0)
             if kind == "pred":
-                yield _instruction("setp.ne.b32", (Register(name), zero, zero), span)
+                yield made_instruction("setp.ne.b32", (Register(name), zero, zero), span)
             elif kind[1:].isdigit() and int(kind[1:]) in (16, 32, 64):
-                yield _instruction(f"mov.b{kind[1:]}", (Register(name), zero), span)
+                yield made_instruction(f"mov.b{kind[1:]}", (Register(name), zero), span)
 
     def _sums_touched(self) -> Iterator[Instruction]:
         """Each register that a wgmma adds to is written."""
         products = (item for item in self.text.flow.instructions if item.row == "wgmma.mma_async")
         sums = {name for item in products for name in registers_of(item.operands[0])}
         for name in sorted(sums):
-            yield _instruction(
+            yield made_instruction(
                 "mov.b32", (Register(name), Immediate(0)), self.text.flow.instructions[self.position].span
             )
 
@@ -518,29 +526,30 @@ class _Cut:
         piece = _WIDE_BYTES if warps <= _FEW_WARPS and not size % _WIDE_BYTES else _WORD_BYTES
         step = piece * _WARP * warps
         at, part = Register(_BASE), Register(_PART)
-        yield _instruction("mov.u32", (part, Register("%tid.x")), span)
-        yield _instruction("and.b32", (at, part, Immediate(_WARP - 1)), span)
-        yield _instruction("shr.u32", (part, part, Immediate(_WARP.bit_length() - 1)), span)
-        yield _instruction("mad.lo.u32", (at, at, Immediate(warps), part), span)
-        yield _instruction("mul.lo.u32", (at, at, Immediate(piece)), span)
-        yield _instruction("setp.lt.u32", (Register(_REST), at, Immediate(size % step)), span)
-        yield _instruction("mov.u32", (part, Symbol(first)), span)
-        yield _instruction("add.u32", (at, at, part), span)
+        yield made_instruction("mov.u32", (part, Register("%tid.x")), span)
+        yield made_instruction("and.b32", (at, part, Immediate(_WARP - 1)), span)
+        yield made_instruction("shr.u32", (part, part, Immediate(_WARP.bit_length() - 1)), span)
+        yield made_instruction("mad.lo.u32", (at, at, Immediate(warps), part), span)
+        yield made_instruction("mul.lo.u32", (at, at, Immediate(piece)), span)
+        yield made_instruction("setp.lt.u32", (Register(_REST), at, Immediate(size % step)), span)
+        yield made_instruction("mov.u32", (part, Symbol(first)), span)
+        yield made_instruction("add.u32", (at, at, part), span)
         wide = piece == _WIDE_BYTES
         opcode, value = ("st.shared.v4.b32", Vector((part,) * 4)) if wide else ("st.shared.b32", part)
         for offset in range(0, size - size % step, step):
-            yield _instruction(opcode, (Address(at, offset), value), span)
+            yield made_instruction(opcode, (Address(at, offset), value), span)
         if size % step:
             rest = Guard(Register(_REST), negated=False)
-            yield replace(_instruction(opcode, (Address(at, size - size % step), value), span), guard=rest)
+            yield replace(made_instruction(opcode, (Address(at, size - size % step), value), span), guard=rest)
 
 
-def _instruction(opcode: str, operands: tuple[Operand, ...], span: Span) -> Instruction:
+def made_instruction(opcode: str, operands: tuple[Operand, ...], span: Span) -> Instruction:
+    """An instruction without a guard."""
     row, *modifiers = opcode.split(".")
     return Instruction(opcode, row, tuple(modifiers), operands, None, span)
 
 
-def _live(text: Text) -> list[frozenset[str]]:
+def live_registers(text: Text) -> list[frozenset[str]]:
     """The registers that are live where each block begins."""
     flow = text.flow
     used: list[frozenset[str]] = []

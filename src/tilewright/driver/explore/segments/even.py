@@ -12,6 +12,8 @@ tests/driver/explore/segments/test_even.py.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tilewright.frontends.ptx.ast import Address, Instruction, Register, Symbol
 from tilewright.machine.protocol.slicing.slice import Text
 from tilewright.machine.symbolic.memory_words import STRONG
@@ -31,11 +33,11 @@ def uneven(text: Text) -> frozenset[str]:
     written = roots_written(text)
     while True:
         before = len(found)
-        parted = _parted(text, found)
+        partly = parted(text, found)
         for at, facts in enumerate(text.facts):
             if facts.writes <= found:
                 continue
-            apart = at in parted or any(_differs(text, found, name) for name in facts.reads)
+            apart = at in partly or any(_differs(text, found, name) for name in facts.reads)
             if apart or not _gives_all_the_same(text, at, written):
                 found |= facts.writes
         if len(found) == before:
@@ -47,12 +49,12 @@ def is_same_for_all(text: Text, name: str) -> bool:
     return name in text.declared or name.startswith(_SAME_FOR_ALL)
 
 
-def _differs(text: Text, found: set[str], name: str) -> bool:
+def _differs(text: Text, found: Collection[str], name: str) -> bool:
     return name in found or not is_same_for_all(text, name)
 
 
-def _parted(text: Text, found: set[str]) -> set[int]:
-    """The places to which a part of the threads may come."""
+def parted(text: Text, found: Collection[str]) -> set[int]:
+    """The places to which a part of the threads may come. found: the registers that are uneven."""
     places: set[int] = set()
     for at, item in enumerate(text.flow.instructions):
         guard = item.guard
