@@ -22,6 +22,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
 from tilewright.driver.check.limits.budget import BudgetSpent
 from tilewright.driver.check.role_timeline import TimelineRecorder
+from tilewright.driver.explore.compared_stores import ComparedStores
 from tilewright.driver.explore.control_flow.awaited_tickets import awaited_tickets
 from tilewright.driver.explore.control_flow.branch_traces import idle_choices, lasting_choices
 from tilewright.driver.explore.control_flow.skipped_loops import guards_of
@@ -156,6 +157,7 @@ def judge_unlaunched(
     flow = sliced.text.flow
     boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.decided()))
     failing: dict[Chosen, _Failing] = {}
+    compared = ComparedStores()
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     examples: dict[tuple[int, int, int], _Failing] = {}
@@ -167,12 +169,18 @@ def judge_unlaunched(
         if progress is not None:
             progress(min(0.9, len(exploration.tried) / 24))
         chosen = tuple(values.items())
+        before = runner.identifying
         judged = boxes.judge(chosen)
+        if runner.identifying is not None and runner.identifying is not before:
+            # What values that are compared are made of is not idle.
+            runner.idle = idle_loops(runner.identifying)
+            exploration.idle = idle_choices(runner.identifying, runner.identifying.registers)
         take_announced()
         if judged.errors:
             cut = judged.report.counts.instructions if judged.report.stopped else 0
             failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic), cut, values.get(TAKEN, 0))
         elif judged.complete and not judged.doubts:
+            compared.add(judged)
             numbers = sum(value for each, value in values.items() if each.kind == "number")
             phases = min(judged.report.counts.phases, _EXAMPLE_PHASES)
             examples.setdefault((-len(runner.symbolic.covered), -phases, numbers), _Failing(judged.launch, ()))
@@ -219,6 +227,7 @@ def judge_unlaunched(
         if isinstance(verdict, Proven):
             conditions = (each for tried in exploration.tried for each in tried.judged.conditions)
             against = used_elsewhere(flow.instructions, boxes.bytes_announced, conditions, where.name)
+            against = (*against, *compared.reasons(flow.instructions))
             verdict = Unknown(against) if against else verdict
         clean = any(_larger_is_clean(exploration, values) for values in explored.shown[:1])
         launches = [

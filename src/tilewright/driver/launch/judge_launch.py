@@ -30,6 +30,7 @@ from tilewright.driver.launch.launch_buffers import BufferContents, filled
 from tilewright.driver.launch.loop_turns import Repeated, Turns, left_by_inputs
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.core.event import (
+    Actor,
     AsyncCopyArrive,
     BarrierArrive,
     BarrierComplete,
@@ -74,7 +75,8 @@ class LaunchJudgement:
     """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
     in, by the loop's number; repeats: of those that turned often enough. allowed: errors that the text allows, not
     among the findings; launch: that was run; repeated_stores: by several warps to the same bytes, of values that were
-    not compared, or were in a run of the slice `identifying`."""
+    not compared, or were in a run of the slice `identifying`; compared_stores: those that were of one value, with two
+    warps that made them."""
 
     findings: tuple[Diagnostic, ...]
     doubts: tuple[str, ...]
@@ -87,6 +89,7 @@ class LaunchJudgement:
     launch: Launch | None = None
     repeated_stores: frozenset[Span] = frozenset()
     identifying: Slice | None = None
+    compared_stores: frozenset[tuple[Span, Actor, Actor]] = frozenset()
     awaited: frozenset[tuple[int, int]] = frozenset()
     counts: frozenset[tuple[int, int, Span]] = frozenset()
     waits: frozenset[tuple[int, int, Span]] = frozenset()
@@ -200,7 +203,7 @@ def judge_launch(
         if repeated:
             # Another launch had stores that have to be compared: this one has them as well, or fewer.
             found = once(listener, repeated, followed)
-            if found.report.identified and not found.repeated_stores:
+            if found.repeated_stores <= repeated and (followed is not None or not found.report.unseen):
                 return replace(found, repeated_stores=repeated, identifying=found.report.sliced)
             if followed is not None:
                 followed.restart()
@@ -208,8 +211,13 @@ def judge_launch(
         if found.errors or not found.repeated_stores or found.report.stopped:
             return found
         # Several warps store to the same bytes: whether they store the same takes a run that asks for it.
-        again = once(None, found.repeated_stores, None if followed is None else followed.anew())
-        if not again.report.identified:
+        compared = repeated | found.repeated_stores
+        if followed is not None:
+            followed.restart()
+        again = once(None, compared, followed)
+        if followed is not None:
+            return replace(again, repeated_stores=compared, identifying=again.report.sliced)
+        if again.report.unseen:
             return found
         return replace(
             found, findings=again.findings, doubts=again.doubts, allowed=again.allowed, identifying=again.report.sliced
@@ -375,7 +383,7 @@ def _judge_once(
         findings = tuple(finding for finding in findings if finding not in open_errors)
     findings = (*findings, *(each.review for each in report.undefined))
     doubts += judge.doubts
-    repeated_stores = judge.repeated_stores
+    repeated_stores, compared_stores = judge.repeated_stores, judge.compared_stores
     judge.let_go()
     return LaunchJudgement(
         findings,
@@ -391,6 +399,7 @@ def _judge_once(
         allowed=allowed,
         launch=launch,
         repeated_stores=repeated_stores,
+        compared_stores=compared_stores,
         awaited=turns.awaited(report),
         counts=frozenset(turns.counts),
         waits=frozenset(turns.waits_in_loops(report)),

@@ -51,6 +51,7 @@ from tilewright.machine.taint.taint import Sources, TaintedDecision
 from tilewright.machine.taint.tracker import ReadBack, Tracker
 
 if TYPE_CHECKING:
+    from tilewright.machine.protocol.value_identity import IdentifiedStore
     from tilewright.machine.symbolic.idle_loops import Idle
     from tilewright.machine.symbolic.tracker import SymbolicRun
 
@@ -100,7 +101,7 @@ class ProtocolReport:
     depended on something unknown, or was left out since it decides about nothing of the protocol; a loop of such
     branches may have no end. One around arithmetic alone is none of them (`passes_over_arithmetic`). undefined: reads
     of registers that nobody wrote.
-    identified: every way to compute what was to be identified has been taken.
+    identified: stores that were to be identified, as warps made them.
     """
 
     counts: Counts
@@ -114,7 +115,12 @@ class ProtocolReport:
     unknown_stores: tuple[UnknownStore, ...] = ()
     branches: bool = False
     undefined: tuple[UndefinedRead, ...] = ()
-    identified: bool = True
+    identified: tuple[IdentifiedStore, ...] = ()
+
+    @property
+    def unseen(self) -> bool:
+        """Whether another launch may compute what was identified from what this run has not executed."""
+        return any(not each.needed <= each.seen for each in self.identified)
 
     @property
     def takes_work(self) -> bool:
@@ -360,12 +366,13 @@ class _Run:
                     uncollected = 0
                     collect_young()
         doubts = tuple(sorted(self.assembly.doubts.values(), key=lambda doubt: (doubt.span.line, doubt.span.column)))
+        identities = self.tracker.identities
         left_out = [at for at in self.sliced.skipped if not passes_over_arithmetic(self.sliced.text, at)]
         return ProtocolReport(
             counts, self.tracker.report(), doubts, self.trips.loops(), fault, stopped, self.sliced,
             tuple(unknown), tuple(stores), bool(self.tracker.branch_origins or left_out),
             tuple(self.assembly.undefined.found.values()),
-            self.tracker.identities is None or self.tracker.identities.is_covered,
+            () if identities is None else identities.stores,
         )  # fmt: skip
 
 

@@ -253,8 +253,9 @@ class Tracker:
             for begin, end in event.ranges:
                 shadow[begin:end] = number
 
-    def loaded(self, span: Span, seen: list[Access], local: list[LocalAccess]) -> Origin:
-        """The origin of what a load's accesses read. Raises ReadBack where stored data was left out of the slice."""
+    def loaded(self, span: Span, seen: list[Access], local: list[LocalAccess], *, decides: bool) -> Origin:
+        """The origin of what a load's accesses read. Raises ReadBack where it decides something and stored data was left
+        out of the slice."""
         found: Origin = KNOWN
         left_out: set[int] = set()
         for access in seen:
@@ -275,7 +276,7 @@ class Tracker:
         for each in local:
             if not each.write:
                 found |= self._held(self.local.numbers(each), span, "local", left_out)
-        if left_out and self.rehearsing:
+        if left_out and decides and self.rehearsing:
             raise ReadBack(frozenset(left_out))
         if left_out:
             found |= self.sources.origin(span, "data whose computation this run leaves out")
