@@ -17,44 +17,69 @@ from tilewright.base.span import Span
 from tilewright.driver.launch.judge_launch import LaunchJudgement
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.core.event import Actor
-from tilewright.machine.protocol.value_identity import IdentifiedStore
+from tilewright.machine.protocol.slicing.slice import Slice, protocol_slice
 
 _Meetings = dict[tuple[Span, Actor], frozenset[Actor]]
 """Of each store and warp: which warps store the same there."""
 
 
+_Place = tuple[Span, Actor, frozenset[Actor]]
+"""A store and a warp, with those that store the same there."""
+
+
 @dataclass(slots=True)
 class ComparedStores:
-    """launches: of each, who met, and what they had executed."""
+    """needed, seen: of each place, what some launch executes before, and what warps have executed in one."""
 
-    launches: list[tuple[_Meetings, Sequence[IdentifiedStore]]] = field(
-        default_factory=list[tuple[_Meetings, Sequence[IdentifiedStore]]]
-    )
+    _needed: dict[_Place, frozenset[int]] = field(default_factory=dict[_Place, frozenset[int]])
+    _seen: dict[_Place, frozenset[int]] = field(default_factory=dict[_Place, frozenset[int]])
 
     def add(self, judged: LaunchJudgement) -> None:
         """A launch without errors or doubts has been judged."""
-        if judged.compared_stores:
-            self.launches.append((_meetings(judged.compared_stores), judged.report.identified))
+        meetings = _meetings(judged.compared_stores)
+        for store in judged.report.identified:
+            warps = meetings.get((store.span, store.actor))
+            if warps is not None:
+                place = store.span, store.actor, warps
+                self._needed[place] = self._needed.get(place, frozenset()) | store.needed
+                self._seen[place] = self._seen.get(place, frozenset()) | store.seen
+
+    def suffice(self, judged: LaunchJudgement) -> bool:
+        """Have launches shown of all stores of a further one, which compared what was loaded for them, that they are of
+        one value then?"""
+        places = ((*place, warps) for place, warps in _meetings(judged.compared_stores).items())
+        return all(place in self._needed and not self._left(place) for place in places)
+
+    @property
+    def all_seen(self) -> bool:
+        """Is nothing open?"""
+        return bool(self._needed) and not any(map(self._left, self._needed))
 
     def reasons(self, instructions: Sequence[Instruction]) -> tuple[str, ...]:
         """What is against a proof, in words."""
-        for meetings, stores in self.launches:
-            for store in stores:
-                warps = meetings.get((store.span, store.actor))
-                left = store.needed if warps is not None else frozenset[int]()
-                for others, shown in self.launches if left else ():
-                    if warps is not None and warps <= others.get((store.span, store.actor), frozenset()):
-                        left = left.difference(*(each.seen for each in shown if _is_of(each, store)))
-                if left:
-                    return (
-                        f"{store.span}: several warps store to the same bytes; whether both store the same would decide, "
-                        f"and no launch tried shows what {instructions[min(left)].span} makes of it",
-                    )
+        for place in self._needed:
+            left = self._left(place)
+            if left:
+                return (
+                    f"{place[0]}: several warps store to the same bytes; whether both store the same would decide, and "
+                    f"no launch tried shows what {instructions[min(left)].span} makes of it",
+                )
         return ()
 
+    def _left(self, place: _Place) -> frozenset[int]:
+        """What is open at a place."""
+        store, actor, warps = place
+        shown = (
+            seen for (at, other, more), seen in self._seen.items() if at == store and other == actor and warps <= more
+        )
+        return self._needed[place].difference(*shown)
 
-def _is_of(one: IdentifiedStore, other: IdentifiedStore) -> bool:
-    return (one.span, one.actor) == (other.span, other.actor)
+
+def decides_values(identifying: Slice) -> frozenset[int]:
+    """The branches of a slice that decide about nothing but values which are compared."""
+    plain = protocol_slice(identifying.text.kernel, text=identifying.text, stores=identifying.stores)
+    instructions = identifying.text.flow.instructions
+    return frozenset(at for at in identifying.executed - plain.executed if instructions[at].row == "bra")
 
 
 def _meetings(pairs: frozenset[tuple[Span, Actor, Actor]]) -> _Meetings:

@@ -22,7 +22,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
 from tilewright.driver.check.limits.budget import BudgetSpent
 from tilewright.driver.check.role_timeline import TimelineRecorder
-from tilewright.driver.explore.compared_stores import ComparedStores
+from tilewright.driver.explore.compared_stores import ComparedStores, decides_values
 from tilewright.driver.explore.control_flow.awaited_tickets import awaited_tickets
 from tilewright.driver.explore.control_flow.branch_traces import idle_choices, lasting_choices
 from tilewright.driver.explore.control_flow.skipped_loops import guards_of
@@ -157,7 +157,8 @@ def judge_unlaunched(
     flow = sliced.text.flow
     boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.decided()))
     failing: dict[Chosen, _Failing] = {}
-    compared = ComparedStores()
+    compared = runner.compared
+    aside = frozenset[int]()
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     examples: dict[tuple[int, int, int], _Failing] = {}
@@ -165,6 +166,7 @@ def judge_unlaunched(
     made_up_shared = unknown.given.dynamic_smem_bytes is None and has_dynamic_shared(module, kernel)
 
     def judge(values: Assignment, iterations_most: int) -> Judged:
+        nonlocal aside
         runner.iterations_most = iterations_most
         if progress is not None:
             progress(min(0.9, len(exploration.tried) / 24))
@@ -175,6 +177,11 @@ def judge_unlaunched(
             # What values that are compared are made of is not idle.
             runner.idle = idle_loops(runner.identifying)
             exploration.idle = idle_choices(runner.identifying, runner.identifying.registers)
+            aside = decides_values(runner.identifying)
+            runner.by_loads = not any(flow.is_in_a_loop(at) for at in aside)
+        if runner.by_loads and runner.compared.all_seen:
+            # Which way values are computed need not be seen any more.
+            exploration.idle = {**exploration.idle, **dict.fromkeys(aside, frozenset((False, True)))}
         take_announced()
         if judged.errors:
             cut = judged.report.counts.instructions if judged.report.stopped else 0
@@ -425,6 +432,8 @@ class _Runner:
     sliced: Slice | None = None
     identifying: Slice | None = None
     repeated: frozenset[Span] = frozenset()
+    compared: ComparedStores = field(default_factory=ComparedStores)
+    by_loads: bool = False
     iterations_most: int = ITERATIONS_MOST
     given_steps: int = GIVEN_STEPS
     explored_steps: int = _EXPLORED_STEPS
@@ -479,6 +488,7 @@ class _Runner:
             sliced=self.sliced,
             identifying=self.identifying,
             repeated=self.repeated,
+            loads_suffice=self.compared.suffice if self.by_loads and self.compared.all_seen else None,
             step_limit=_SIZING_STEPS if short else self.explored_steps,
             contents=self.unknown.given.contents,
             allows=self.allows,

@@ -148,6 +148,7 @@ def judge_launch(
     sliced: Slice | None = None,
     identifying: Slice | None = None,
     repeated: frozenset[Span] = frozenset(),
+    loads_suffice: Callable[[LaunchJudgement], bool] | None = None,
     step_limit: int = STEP_LIMIT,
     contents: Sequence[BufferContents] = (),
     allows: Allows = nothing_allowed,
@@ -158,7 +159,8 @@ def judge_launch(
     idle: Idle | None = None,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
-    sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. They fail
+    sliced, identifying, repeated: from an earlier judgement of the kernel; loads_suffice: may it be enough to compare
+    what was loaded for stores, and is it, of a judgement that did; peeks: waits that only look ahead. They fail
     in the run; where that is not clean, they look in another. A kernel that takes over other clusters' work is run for
     each of several numbers of these, `also_taken` among them, unless what is followed says how many there are.
     contents: of the buffers whose bytes are given; symbolic: follows how the first run depends on what the launch
@@ -176,8 +178,9 @@ def judge_launch(
         most: int | None = None,
     ) -> LaunchJudgement:
         def once(
-            watching: Callable[[Event], None] | None, identify: frozenset[Span], by: SymbolicRun | None
-        ) -> LaunchJudgement:
+            watching: Callable[[Event], None] | None, identify: frozenset[Span], by: SymbolicRun | None,
+            by_loads: bool = False,
+        ) -> LaunchJudgement:  # fmt: skip
             return _judge_once(
                 module,
                 launch,
@@ -188,7 +191,7 @@ def judge_launch(
                 any_global_address,
                 peeks,
                 peeks_fail,
-                identifying or sliced if identify else sliced,
+                identifying or sliced if identify and not by_loads else sliced,
                 taken,
                 step_limit if most is None else min(step_limit, most),
                 allows,
@@ -197,9 +200,15 @@ def judge_launch(
                 any_box,
                 contents,
                 identify,
+                by_loads,
                 idle,
             )
 
+        if repeated and followed is not None and loads_suffice is not None:
+            found = once(listener, repeated, followed, by_loads=True)
+            if not found.repeated_stores and loads_suffice(found):
+                return replace(found, repeated_stores=repeated, identifying=identifying)
+            followed.restart()
         if repeated:
             # Another launch had stores that have to be compared: this one has them as well, or fewer.
             found = once(listener, repeated, followed)
@@ -298,6 +307,7 @@ def _judge_once(
     any_box: bool,
     contents: Sequence[BufferContents],
     identify: frozenset[Span],
+    by_loads: bool,
     idle: Idle | None,
 ) -> LaunchJudgement:
     whole, known = filled(buffers, contents)
@@ -343,6 +353,7 @@ def _judge_once(
         sliced=sliced,
         taken=taken,
         identify=identify,
+        by_loads=by_loads,
         symbolic=symbolic,
         idle=idle,
     )

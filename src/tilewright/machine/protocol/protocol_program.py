@@ -38,6 +38,7 @@ from tilewright.machine.taint.tracker import Tracker
 from tilewright.machine.tensor_core.fenced_accesses import with_accesses_seen
 
 if TYPE_CHECKING:
+    from tilewright.machine.protocol.same_loads import SameLoads
     from tilewright.machine.protocol.value_identity import ValueIdentities
     from tilewright.machine.symbolic.idle_loops import Idle
     from tilewright.machine.symbolic.steps import Iterations, Recording
@@ -215,10 +216,14 @@ def _left_for(sliced: Slice, idle: Idle | None, starts: Sequence[int]) -> dict[i
 def _identities(
     sliced: Slice, contested: frozenset[int], slots: dict[str, int], unknown: frozenset[str] | None,
     left_early: Collection[int],
-) -> ValueIdentities | None:  # fmt: skip
+) -> ValueIdentities | SameLoads | None:  # fmt: skip
     """What gives the values of contested stores an identity, if there are any."""
     if not contested:
         return None
+    if not contested <= sliced.data:
+        from tilewright.machine.protocol.same_loads import SameLoads
+
+        return SameLoads(sliced, contested)
     from tilewright.machine.protocol.value_identity import ValueIdentities
 
     return ValueIdentities(sliced, contested, slots, unknown, left_early)

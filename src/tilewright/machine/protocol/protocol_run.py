@@ -159,6 +159,7 @@ def run_protocol(
     peeks: frozenset[Span] = frozenset(),
     peeks_fail: bool = True,
     identify: frozenset[Span] = frozenset(),
+    by_loads: bool = False,
     symbolic: SymbolicRun | None = None,
     idle: Idle | None = None,
 ) -> ProtocolReport:
@@ -174,7 +175,8 @@ def run_protocol(
     slicing and rehearsal. taken: linear indices of clusters whose work the first cluster takes over, one at each
     clusterlaunchcontrol.try_cancel; later requests and other clusters get none; None: what is answered is unknown data.
     peeks: waits that never block; peeks_fail: nor ever succeed. identify: stores whose events tell the identity of the
-    value (`value_identity`), which takes a larger slice. symbolic: follows how the run depends on what the launch
+    value (`value_identity`), which takes a larger slice; by_loads: or of what was loaded for it (`same_loads`), which
+    takes none. symbolic: follows how the run depends on what the launch
     chooses. idle: loops to leave early, and what decides about these alone. step_limit: warp instructions. `buffers`
     are not changed. Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
     """
@@ -206,9 +208,9 @@ def run_protocol(
 
     text = sliced.text if sliced is not None else text_of(inlined(module, kernel_of(module, launch.entry)))
     contested = _stores_at(text, identify)
-    if sliced is None or not contested <= sliced.data:
+    if sliced is None or not (by_loads or contested <= sliced.data):
         stores = sliced.stores if sliced is not None else cheap_stores(text)
-        data = contested | sliced.data if sliced is not None else contested
+        data = frozenset[int]() if by_loads else contested | sliced.data if sliced is not None else contested
         sliced = protocol_slice(text.kernel, text=text, stores=stores, data=data)
         first = (0,) if clusters is None else tuple(clusters)[:1]
         while sliced.loads and _left_out(sliced):

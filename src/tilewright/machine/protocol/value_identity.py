@@ -121,7 +121,7 @@ class IdentifiedStore:
 
 
 @dataclass(frozen=True, slots=True)
-class _MadeOf:
+class MadeOf:
     """What a store's address and data are made of, and the registers that decide about that."""
 
     positions: frozenset[int]
@@ -176,8 +176,72 @@ def _whole(part: Words, index: int, count: int) -> Words:
     return (scrambled ^ (scrambled >> _HALF)) * _DIVIDE ^ _name(f"part {index} of {count}")
 
 
-def _hash(*parts: bytes) -> np.uint64:
+def hash_of(*parts: bytes) -> np.uint64:
+    """Of parts of any length."""
     return np.uint64(int.from_bytes(blake2b(b"|".join(parts), digest_size=8).digest(), "little"))
+
+
+def made_of(sliced: Slice, stores: Collection[int]) -> dict[int, MadeOf]:
+    """Of each store."""
+    text = sliced.text
+    branches = [at for at in sliced.executed if text.flow.instructions[at].row in _DECISIONS]
+    decided = {at: text.flow.region(at) for at in branches}
+    found: dict[int, MadeOf] = {}
+    for store in sorted(stores):
+        names, before = set(text.facts[store].reads), frozenset[str]()
+        while names != before:
+            before = frozenset(names)
+            _, positions, _ = closure(text, names, ())
+            blocks = {text.flow.block_of[at] for at in (*positions, store)}
+            deciding = frozenset(
+                name for at in branches if not blocks.isdisjoint(decided[at]) for name in text.facts[at].reads
+            )
+            names |= deciding
+            found[store] = MadeOf(positions & sliced.executed, deciding)
+    return found
+
+
+class WrittenBytes:
+    """Who wrote the bytes of shared memory last, and how often global memory was written. reads: accesses of the step
+    at hand."""
+
+    def __init__(self) -> None:
+        self.reads: list[Access] | None = None
+        self.global_writes = 0
+        self._bytes: dict[int, Words] = {}
+        self._writes = 0
+
+    def start(self, cluster: Cluster) -> None:
+        """Another cluster starts."""
+        self._bytes = {cta.linear: np.zeros(cta.shared.size_bytes, np.uint64) for cta in cluster.ctas}
+
+    def note(self, event: Access) -> None:
+        """An access has been made."""
+        if not event.write:
+            if self.reads is not None:
+                self.reads.append(event)
+        elif event.space == "global":
+            self.global_writes += 1
+        elif event.cta in self._bytes:
+            for begin, end in event.ranges:
+                self._bytes[event.cta][begin:end] = self.fresh() + np.arange(end - begin, dtype=np.uint64)
+
+    def content(self) -> list[bytes]:
+        """What the step at hand has read: which bytes of shared memory, by whom they were written, and when."""
+        reads = self.reads or []
+        moment = [f"after {self.global_writes}".encode()] if any(each.space == "global" for each in reads) else []
+        return moment + [
+            part
+            for access in reads
+            if access.space != "global"
+            for low, high in access.ranges
+            for part in (f"{access.cta} {low}-{high}".encode(), self._bytes[access.cta][low:high].tobytes())
+        ]
+
+    def fresh(self) -> np.uint64:
+        """What is like nothing else."""
+        self._writes += 1
+        return _name(f"write {self._writes}")
 
 
 class ValueIdentities:
@@ -192,9 +256,9 @@ class ValueIdentities:
         text = sliced.text
         self.sliced, self.contested, self.slots, self.unknown = sliced, contested, slots, unknown
         branches = [at for at in sliced.executed if text.flow.instructions[at].row in _DECISIONS]
-        made_of = {at: self._made_of(at, branches) for at in sorted(contested)}
-        self.positions = frozenset[int]().union(*(each.positions for each in made_of.values()))
-        self.deciding = frozenset[str]().union(*(each.deciding for each in made_of.values()))
+        made_of_each = made_of(sliced, contested)
+        self.positions = frozenset[int]().union(*(each.positions for each in made_of_each.values()))
+        self.deciding = frozenset[str]().union(*(each.deciding for each in made_of_each.values()))
         self._readers: dict[str, list[int]] = {}
         self._moving = frozenset[str]()
         self._open = self._not_fixed()
@@ -218,14 +282,14 @@ class ValueIdentities:
         self._optional |= frozenset(at for at in self.positions if not self._moving.isdisjoint(text.facts[at].writes))
         uneven = self._not_uniform()
         alone = frozenset(at for at in self._optional if not uneven.isdisjoint(text.facts[at].writes))
-        self._needed = {at: made.positions & alone for at, made in made_of.items()}
+        self._needed = {at: made.positions & alone for at, made in made_of_each.items()}
         # Of each result that is part of a path: the stores whose path it is, and the paths of each store.
         self._part_of: dict[tuple[int, str], frozenset[int]] = {}
         for at in self.positions:
             for name in text.facts[at].writes:
                 stores = frozenset(
                     store
-                    for store, made in made_of.items()
+                    for store, made in made_of_each.items()
                     if at in made.positions and (at in self._optional or name in made.deciding)
                 )
                 if stores:
@@ -241,24 +305,10 @@ class ValueIdentities:
         self._seen: dict[tuple[int, WarpActor], set[int]] = {}
         self._written_at: set[int] = set()
         self._warps: dict[int, _WarpIdentities] = {}
-        self._bytes: dict[int, Words] = {}
-        self._written = 0
-        self._global_writes = 0
+        self._written = WrittenBytes()
         self._reads_global = False
         self._writer_at = {text.flow.instructions[at].span: at for at in self._writers}
-        self._reads: list[Access] | None = None
         self._stored = 0
-
-    def _made_of(self, store: int, branches: Collection[int]) -> _MadeOf:
-        text = self.sliced.text
-        names = set(text.facts[store].reads)
-        while True:
-            _, positions, _ = closure(text, names, ())
-            blocks = {text.flow.block_of[at] for at in (*positions, store)}
-            fresh = {name for at in branches if text.flow.decides(at, blocks) for name in text.facts[at].reads}
-            if fresh <= names:
-                return _MadeOf(frozenset(positions & self.sliced.executed), frozenset(fresh))
-            names |= fresh
 
     def _form(self, position: int) -> _Form:
         facts, instruction = self.sliced.text.facts[position], self.sliced.text.flow.instructions[position]
@@ -389,21 +439,15 @@ class ValueIdentities:
     def start(self, cluster: Cluster) -> None:
         """Another cluster starts."""
         self._warps.clear()
-        self._bytes = {cta.linear: np.zeros(cta.shared.size_bytes, np.uint64) for cta in cluster.ctas}
+        self._written.start(cluster)
 
     def note(self, event: Access) -> Access:
         """An access has been made; a store that needs an identity gets it."""
+        self._written.note(event)
         if not event.write:
-            if self._reads is not None:
-                self._reads.append(event)
             return event
-        if event.space == "global":
-            self._global_writes += 1
-            if event.span in self._writer_at:
-                self._written_at.add(self._writer_at[event.span])
-        elif event.cta in self._bytes:
-            for begin, end in event.ranges:
-                self._bytes[event.cta][begin:end] = self._fresh() + np.arange(end - begin, dtype=np.uint64)
+        if event.space == "global" and event.span in self._writer_at:
+            self._written_at.add(self._writer_at[event.span])
         if self._stored and isinstance(event.actor, WarpActor):
             return replace(event, identity=self._stored)
         return event
@@ -427,13 +471,13 @@ class ValueIdentities:
         if store:
             self._seen.setdefault((position, warp.actor), set()).update(known.executed & self._needed[position])
         self._stored = self._store(position, known, mask, sources, guard) if store else 0
-        self._reads = []
+        self._written.reads = []
         try:
             result = call()
             if not store and (result is None or result is Signal.YIELD):
                 self._finish(position, warp, known, mask, sources, guard)
         finally:
-            self._stored, self._reads = 0, None
+            self._stored, self._written.reads = 0, None
         return result
 
     def _store(
@@ -444,7 +488,7 @@ class ValueIdentities:
         parts += [each.words[chosen].tobytes() for each in sources]
         if guard is not None:
             parts.append(guard.words[chosen].tobytes())
-        return int(_hash(instruction.opcode.encode(), str(mask).encode(), *parts)) | 1
+        return int(hash_of(instruction.opcode.encode(), str(mask).encode(), *parts)) | 1
 
     def _finish(
         self, position: int, warp: Warp, known: _WarpIdentities, mask: int, sources: list[Identity],
@@ -493,7 +537,7 @@ class ValueIdentities:
         if facts.kind == "collective" or row.startswith(_EXCHANGES):
             if facts.kind == "collective" and sources and all(each.fixed for each in sources):
                 return self._number(warp, name) or self._unlike_any()
-            everything = _hash(lanes.tobytes(), *(each.words.tobytes() for each in sources))
+            everything = hash_of(lanes.tobytes(), *(each.words.tobytes() for each in sources))
             return Identity(_mixed(_mixed(begin, _LANES), everything))
         if facts.kind == "compute":
             number = self._number(warp, name) if all(each.fixed for each in sources) else None
@@ -528,23 +572,18 @@ class ValueIdentities:
             return self._unlike_any()
         if facts.space in _ASIDE:
             return Identity(_folded(begin, sources))
-        reads = self._reads or []
+        reads = self._written.reads or []
         if any(access.space == "global" for access in reads) or not reads:
             if facts.space != "global":
                 return self._unlike_any()
             fixed = "nc" in instruction.modifiers or instruction.row == "ldu"
             self._reads_global = self._reads_global or not fixed
-            return Identity(_folded(_mixed(begin, np.uint64(0 if fixed else 1 + self._global_writes)), sources))
-        content = [
-            part
-            for access in reads
-            for low, high in access.ranges
-            for part in (f"{low}-{high}".encode(), self._bytes[access.cta][low:high].tobytes())
-        ]
+            return Identity(_folded(_mixed(begin, np.uint64(0 if fixed else 1 + self._written.global_writes)), sources))
+        content = self._written.content()
         if instruction.row == "ldmatrix":
             content += [each.words.tobytes() for each in sources]
             begin = _mixed(begin, _LANES)
-        return Identity(_folded(_mixed(begin, _hash(*content)), sources))
+        return Identity(_folded(_mixed(begin, hash_of(*content)), sources))
 
     def _operand(self, warp: Warp, known: _WarpIdentities, operand: Operand) -> Identity:
         match operand:
@@ -558,7 +597,7 @@ class ValueIdentities:
             case Register(name) if name in self.sliced.text.declared or is_volatile(name) or name == "%warpid":
                 return self._unlike_any()
             case Register(name):
-                return Identity(_everywhere(f"special {name}"))
+                return Identity(_everywhere(f"special {name} of CTA {warp.cta.linear}"))
             case Negated(register):
                 inner = self._operand(warp, known, register)
                 return Identity(_mixed(inner.words, _name("not")), inner.fixed)
@@ -578,12 +617,8 @@ class ValueIdentities:
             return None
         return Identity(_number(value), True)
 
-    def _fresh(self) -> np.uint64:
-        self._written += 1
-        return _name(f"write {self._written}")
-
     def _unlike_any(self) -> Identity:
-        return Identity(self._fresh() + _LANES)
+        return Identity(self._written.fresh() + _LANES)
 
 
 _BEGIN = np.zeros(WARP_SIZE, np.uint64)

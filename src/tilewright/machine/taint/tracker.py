@@ -39,6 +39,7 @@ from tilewright.machine.taint.taint import KNOWN, Origin, Sources, TaintedDecisi
 
 if TYPE_CHECKING:
     from tilewright.machine.protocol.peeked_outcomes import PeekedOutcomes
+    from tilewright.machine.protocol.same_loads import SameLoads
     from tilewright.machine.protocol.value_identity import ValueIdentities
     from tilewright.machine.symbolic.tracker import SymbolicRun
     from tilewright.machine.taint.addresses import UnknownAddresses
@@ -103,7 +104,7 @@ class Tracker:
         self.astray: Origin = KNOWN
         self.answered: frozenset[Span] = frozenset()
         self.addresses: UnknownAddresses | None = None
-        self.identities: ValueIdentities | None = None
+        self.identities: ValueIdentities | SameLoads | None = None
         self.outcomes: PeekedOutcomes | None = None
         self._uncertain_copies: dict[CopyActor, Origin] = {}
         self._known_copies: set[CopyActor] = set()
