@@ -5,7 +5,7 @@ A launch shows of what it executes that the warps which meet at a store make the
 at the same stores: through others, perhaps, that are equal to both. What no launch shows leaves a proof open.
 
 Not handled: definitions that no launch which was made executes, though none could.
-Checked by: tests/driver/explore/test_compared_stores.py.
+Checked by: tests/coverage_attacks/test_compared_stores.py.
 """
 
 from __future__ import annotations

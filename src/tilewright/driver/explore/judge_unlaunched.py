@@ -178,8 +178,7 @@ def judge_unlaunched(
             runner.idle = idle_loops(runner.identifying)
             exploration.idle = idle_choices(runner.identifying, runner.identifying.registers)
             aside = decides_values(runner.identifying)
-            runner.by_loads = not any(flow.is_in_a_loop(at) for at in aside)
-        if runner.by_loads and runner.compared.all_seen:
+        if runner.compared.all_seen:
             # Which way values are computed need not be seen any more.
             exploration.idle = {**exploration.idle, **dict.fromkeys(aside, frozenset((False, True)))}
         take_announced()
@@ -203,7 +202,9 @@ def judge_unlaunched(
         for finding in judged.allowed:
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         oversized = made_up_shared and judged.leaves_shared
-        return _judged(judged, runner.symbolic, awaited, runner.explored_steps, oversized)
+        # How often an iteration of values alone is repeated need not be seen (`compared_stores`).
+        conditions = tuple(each for each in runner.symbolic.conditions if each.loop < 0 or each.position not in aside)
+        return _judged(judged, runner.symbolic, conditions, awaited, runner.explored_steps, oversized)
 
     def take_announced() -> None:
         """Numbers that are what boxes add up to are that in all launches from now on."""
@@ -433,7 +434,6 @@ class _Runner:
     identifying: Slice | None = None
     repeated: frozenset[Span] = frozenset()
     compared: ComparedStores = field(default_factory=ComparedStores)
-    by_loads: bool = False
     iterations_most: int = ITERATIONS_MOST
     given_steps: int = GIVEN_STEPS
     explored_steps: int = _EXPLORED_STEPS
@@ -488,7 +488,7 @@ class _Runner:
             sliced=self.sliced,
             identifying=self.identifying,
             repeated=self.repeated,
-            loads_suffice=self.compared.suffice if self.by_loads and self.compared.all_seen else None,
+            loads_suffice=self.compared.suffice if self.compared.all_seen else None,
             step_limit=_SIZING_STEPS if short else self.explored_steps,
             contents=self.unknown.given.contents,
             allows=self.allows,
@@ -521,10 +521,11 @@ class _Runner:
 
 
 def _judged(
-    run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...], steps_most: int, oversized: bool
-) -> Judged:
-    """What one launch showed. awaited: loops that it leaves to other threads to end; steps_most: of its run; oversized:
-    as of `Judged`."""
+    run: LaunchJudgement, symbolic: SymbolicRun, conditions: tuple[Condition, ...], awaited: tuple[str, ...],
+    steps_most: int, oversized: bool,
+) -> Judged:  # fmt: skip
+    """What one launch showed. conditions: those that others may decide otherwise; awaited: loops that it leaves to
+    other threads to end; steps_most: of its run; oversized: as of `Judged`."""
     too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > steps_most
     too_long = too_long and not run.errors
     doubts = (*run.doubts, *awaited)
@@ -541,7 +542,7 @@ def _judged(
     return Judged(
         verdict,
         run.report.counts.instructions,
-        tuple(symbolic.conditions),
+        conditions,
         frozenset(symbolic.covered),
         run.turns,
         run.repeats,

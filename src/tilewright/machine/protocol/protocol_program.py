@@ -215,7 +215,7 @@ def _left_for(sliced: Slice, idle: Idle | None, starts: Sequence[int]) -> dict[i
 
 def _identities(
     sliced: Slice, contested: frozenset[int], slots: dict[str, int], unknown: frozenset[str] | None,
-    left_early: Collection[int],
+    left_early: tuple[int, ...],
 ) -> ValueIdentities | SameLoads | None:  # fmt: skip
     """What gives the values of contested stores an identity, if there are any."""
     if not contested:

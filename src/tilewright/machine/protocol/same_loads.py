@@ -6,7 +6,7 @@ loads of what the store is made of, in the same order, and found the same: the s
 the same writes, or as many writes to global memory before. So a store's identity is a hash of the loads of its warp.
 
 Not handled: warps that load the same in another order, or by other lanes; those need their values followed.
-Checked by: tests/driver/explore/test_compared_stores.py.
+Checked by: tests/coverage_attacks/test_compared_stores.py.
 """
 
 from __future__ import annotations

@@ -184,13 +184,14 @@ def hash_of(*parts: bytes) -> np.uint64:
 def made_of(sliced: Slice, stores: Collection[int]) -> dict[int, MadeOf]:
     """Of each store."""
     text = sliced.text
-    branches = [at for at in sliced.executed if text.flow.instructions[at].row in _DECISIONS]
+    branches = [at for at, each in enumerate(text.flow.instructions) if each.row in _DECISIONS]
     decided = {at: text.flow.region(at) for at in branches}
     found: dict[int, MadeOf] = {}
     for store in sorted(stores):
-        names, before = set(text.facts[store].reads), frozenset[str]()
+        names, before = text.facts[store].reads, frozenset[str]()
+        found[store] = MadeOf(frozenset(), frozenset())
         while names != before:
-            before = frozenset(names)
+            before = names
             _, positions, _ = closure(text, names, ())
             blocks = {text.flow.block_of[at] for at in (*positions, store)}
             deciding = frozenset(
@@ -340,7 +341,8 @@ class ValueIdentities:
             for at, facts in enumerate(text.facts):
                 for name in facts.reads:
                     self._readers.setdefault(name, []).append(at)
-        waiting = [*names, *(name for at, facts in enumerate(text.facts) if facts.writes and fails(at) for name in facts.writes)]
+        failing = (facts for at, facts in enumerate(text.facts) if facts.writes and fails(at))
+        waiting = [*names, *(name for facts in failing for name in facts.writes)]
         found: set[str] = set()
         while waiting:
             name = waiting.pop()

@@ -3,8 +3,9 @@
 Without a launch nothing is said of global memory but how its accesses are aligned. So it need not be seen how often a
 loop iterates that does nothing else, as copies of arrays and elementwise kernels do, by strides of the grid: each
 iteration makes the same accesses, elsewhere. What such a loop computes for itself, or for others of its kind, decides
-nothing either, unless it is compared what several warps store. So the slice is taken once more, without these accesses: what it leaves out beside them is idle. The
-data of all stores to other memory counts as needed, and so does whatever names registers of the tensor core.
+nothing either. So the slice is taken once more, without these accesses: what it leaves out beside them is idle. The
+data of all stores to other memory counts as needed, and of stores that several warps make; so does whatever names
+registers of the tensor core.
 
 A run leaves an idle loop after a few iterations. That the loop ends is an assumption where its text does not show it
 (`protocol.ending_loops`); a loop that nothing in it ends is none. Where words of global memory decide something, or are

@@ -255,8 +255,8 @@ class Tracker:
                 shadow[begin:end] = number
 
     def loaded(self, span: Span, seen: list[Access], local: list[LocalAccess], *, decides: bool) -> Origin:
-        """The origin of what a load's accesses read. Raises ReadBack where it decides something and stored data was left
-        out of the slice."""
+        """The origin of what a load's accesses read. Raises ReadBack where stored data was left out of the slice, and
+        the load decides something."""
         found: Origin = KNOWN
         left_out: set[int] = set()
         for access in seen:

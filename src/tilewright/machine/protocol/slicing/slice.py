@@ -81,9 +81,9 @@ class Slice:
     skipped: branches that decide about nothing in the slice, with the position where their ways meet again;
     registers: names whose values matter. parameters: in which roles each kernel parameter is needed, by name and byte
     offset of the load (or of its address, where the text takes that); specials: the same for special registers.
-    loads: executed loads from shared or generic memory whose result decides something; stores: those whose data matters.
-    data: stores whose data is computed for what it is made of (`value_identity`): what memory holds of it decides
-    nothing. open_loops: where loops begin that are left out, and
+    loads: executed loads from shared or generic memory whose result decides something; stores: those whose data
+    matters. data: stores whose data is computed for what it is made of (`value_identity`), though it decides nothing.
+    open_loops: where loops begin that are left out, and
     of which the text does not show that they end.
     """
 
