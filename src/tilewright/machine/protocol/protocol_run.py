@@ -51,7 +51,7 @@ from tilewright.machine.taint.taint import Sources, TaintedDecision
 from tilewright.machine.taint.tracker import ReadBack, Tracker
 
 if TYPE_CHECKING:
-    from tilewright.machine.protocol.value_identity import IdentifiedStore
+    from tilewright.machine.protocol.made_of import IdentifiedStore
     from tilewright.machine.symbolic.idle_loops import Idle
     from tilewright.machine.symbolic.tracker import SymbolicRun
 

@@ -17,8 +17,8 @@ from dataclasses import replace
 from tilewright.machine.core.event import Access, WarpActor
 from tilewright.machine.core.state import Cluster, Warp
 from tilewright.machine.core.step import Signal, Step
+from tilewright.machine.protocol.made_of import IdentifiedStore, WrittenBytes, hash_of, made_of
 from tilewright.machine.protocol.slicing.slice import Slice
-from tilewright.machine.protocol.value_identity import IdentifiedStore, WrittenBytes, hash_of, made_of
 
 _LOADS = ("load", "atomic")
 

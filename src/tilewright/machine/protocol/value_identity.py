@@ -15,11 +15,12 @@ each value gets an identity, 64 bits a lane, and each instruction is a function 
 Which way a branch goes that decides about one of these instructions, or about the store, is part of the path of a lane.
 Another launch may go another way. So where a branch or a guard that the text and the thread's index do not fix chooses
 among several definitions of a register, each definition's value is part of the path, too. Such a register is never a
-number: what is made of it depends on the way. So each definition that some run executes gives warps the same, if it
-gives them the same in one run in which they store the same, whatever way led to it: by induction over the steps of a
-run, what they read agrees. What no run has executed (`unseen`) is open; runs of several launches may share that work,
-if the same warps meet in them. A store's identity is a hash of path, address and data of all its lanes. Equal
-identities mean equal values in every run that has no other race, up to a collision of hashes (chance 2^-64).
+number: what is made of it depends on the way. So each definition gives warps the same, whatever way led to it, if it
+gave them the same in one run before they stored the same: by induction over the steps of a run, what they read agrees.
+What they have not executed before such a store (`IdentifiedStore`) is open; runs of several launches may share that
+work, if the same warps meet in them. What a store is not made of is not in its path: each warp may load a part of its
+own into shared memory. A store's identity is a hash of path, address and data of all its lanes. Equal identities mean
+equal values in every run that has no other race, up to a collision of hashes (chance 2^-64).
 
 Other launches iterate more often, too. What an iteration of a loop hands to the next, where the text does not fix how
 many there are or a run leaves the loop early, is no number either, and nothing that is made of it: two warps whose
@@ -35,7 +36,7 @@ putting the pieces together again gives that value.
 
 Source: value numbering (J. Cocke), Herbrand equivalence; PTX ISA 9.7.3 (a NaN of 32 bits or less has no payload). Not
 handled: further laws of arithmetic and accumulators of wgmma and tcgen05, which only makes values unequal. Checked by:
-tests/machine/protocol/test_value_identity.py.
+tests/machine/protocol/test_value_identity.py, tests/coverage_attacks/test_compared_stores.py.
 """
 
 from __future__ import annotations
@@ -44,13 +45,11 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import (
     Address,
     FloatImmediate,
@@ -71,16 +70,16 @@ from tilewright.machine.core.step import Signal, Step
 from tilewright.machine.instruction.arithmetic.carry import FLAG
 from tilewright.machine.instruction.warp_wide import SHUFFLES, lanes_read
 from tilewright.machine.protocol.loops.ending_loops import exits_of
-from tilewright.machine.protocol.slicing.slice import Slice, closure, reads_call_parameter
+from tilewright.machine.protocol.made_of import DECISIONS, IdentifiedStore, WrittenBytes, hash_of, made_of, name_of
+from tilewright.machine.protocol.slicing.slice import Slice, reads_call_parameter
 from tilewright.machine.protocol.slicing.slice_operands import is_volatile, registers_of
 
 Words = npt.NDArray[np.uint64]
 _THREAD = ("%tid.", "%laneid", "%lanemask")
-_APART = ("%tid", "%laneid", "%lanemask", "%warpid")
+_APART = ("%tid", "%laneid", "%lanemask", "%warpid", "%ctaid", "%cluster_ctaid", "%cluster_ctarank")
 _ASIDE = ("param", "const")
 _GLOBAL, _WRITES = ("global", "generic"), ("store", "atomic")
 _EXCHANGES = ("mma.", "wmma.", "movmatrix")
-_DECISIONS = frozenset({"bra", "brx.idx", "ret", "exit"})
 _COMMUTING = frozenset({"add", "mul", "min", "max", "and", "or", "xor", "fma", "mad"})
 """Rows whose first two operands may change places, if they have one type, but for `.f64`, where a NaN has a payload."""
 _TYPE = re.compile(r"(?:[busf]|bf|tf)\d+(?:x\d)?|pred")
@@ -109,25 +108,6 @@ class _Form:
     reads_flag: bool
 
 
-@dataclass(frozen=True, slots=True)
-class IdentifiedStore:
-    """A store that a warp made. needed: what some launch executes, and another does not, to compute what is stored or
-    what decides about that, but for what is the same in all threads; seen: what of it the warp had executed before."""
-
-    span: Span
-    actor: WarpActor
-    needed: frozenset[int]
-    seen: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
-class MadeOf:
-    """What a store's address and data are made of, and the registers that decide about that."""
-
-    positions: frozenset[int]
-    deciding: frozenset[str]
-
-
 @dataclass(slots=True, eq=False)
 class _WarpIdentities:
     """paths: of the ways that some stores, by position, have in common; executed: what a warp may leave out, and did
@@ -136,11 +116,6 @@ class _WarpIdentities:
     values: dict[str, Identity] = field(default_factory=dict[str, Identity])
     paths: dict[frozenset[int], Words] = field(default_factory=dict[frozenset[int], Words])
     executed: set[int] = field(default_factory=set[int])
-
-
-@lru_cache(maxsize=1 << 14)
-def _name(text: str) -> np.uint64:
-    return np.uint64(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little"))
 
 
 def _mixed(before: Words, word: Words | np.uint64) -> Words:
@@ -159,90 +134,21 @@ def _mixed(before: Words, word: Words | np.uint64) -> Words:
 @lru_cache(maxsize=1 << 12)
 def _everywhere(text: str) -> Words:
     """A name's hash in each lane."""
-    found = np.full(WARP_SIZE, _name(text), np.uint64)
+    found = np.full(WARP_SIZE, name_of(text), np.uint64)
     found.flags.writeable = False
     return found
 
 
 def _part(whole: Words, index: int, count: int) -> Words:
     """Of one of the parts that a value is taken to; distinct values have distinct parts."""
-    scrambled = (whole ^ _name(f"part {index} of {count}")) * _MULTIPLY
+    scrambled = (whole ^ name_of(f"part {index} of {count}")) * _MULTIPLY
     return (scrambled ^ (scrambled >> _HALF)) * _MULTIPLY
 
 
 def _whole(part: Words, index: int, count: int) -> Words:
     """Of the value that would have this part."""
     scrambled = part * _DIVIDE
-    return (scrambled ^ (scrambled >> _HALF)) * _DIVIDE ^ _name(f"part {index} of {count}")
-
-
-def hash_of(*parts: bytes) -> np.uint64:
-    """Of parts of any length."""
-    return np.uint64(int.from_bytes(blake2b(b"|".join(parts), digest_size=8).digest(), "little"))
-
-
-def made_of(sliced: Slice, stores: Collection[int]) -> dict[int, MadeOf]:
-    """Of each store."""
-    text = sliced.text
-    branches = [at for at, each in enumerate(text.flow.instructions) if each.row in _DECISIONS]
-    decided = {at: text.flow.region(at) for at in branches}
-    found: dict[int, MadeOf] = {}
-    for store in sorted(stores):
-        names, before = text.facts[store].reads, frozenset[str]()
-        found[store] = MadeOf(frozenset(), frozenset())
-        while names != before:
-            before = names
-            _, positions, _ = closure(text, names, ())
-            blocks = {text.flow.block_of[at] for at in (*positions, store)}
-            deciding = frozenset(
-                name for at in branches if not blocks.isdisjoint(decided[at]) for name in text.facts[at].reads
-            )
-            names |= deciding
-            found[store] = MadeOf(positions & sliced.executed, deciding)
-    return found
-
-
-class WrittenBytes:
-    """Who wrote the bytes of shared memory last, and how often global memory was written. reads: accesses of the step
-    at hand."""
-
-    def __init__(self) -> None:
-        self.reads: list[Access] | None = None
-        self.global_writes = 0
-        self._bytes: dict[int, Words] = {}
-        self._writes = 0
-
-    def start(self, cluster: Cluster) -> None:
-        """Another cluster starts."""
-        self._bytes = {cta.linear: np.zeros(cta.shared.size_bytes, np.uint64) for cta in cluster.ctas}
-
-    def note(self, event: Access) -> None:
-        """An access has been made."""
-        if not event.write:
-            if self.reads is not None:
-                self.reads.append(event)
-        elif event.space == "global":
-            self.global_writes += 1
-        elif event.cta in self._bytes:
-            for begin, end in event.ranges:
-                self._bytes[event.cta][begin:end] = self.fresh() + np.arange(end - begin, dtype=np.uint64)
-
-    def content(self) -> list[bytes]:
-        """What the step at hand has read: which bytes of shared memory, by whom they were written, and when."""
-        reads = self.reads or []
-        moment = [f"after {self.global_writes}".encode()] if any(each.space == "global" for each in reads) else []
-        return moment + [
-            part
-            for access in reads
-            if access.space != "global"
-            for low, high in access.ranges
-            for part in (f"{access.cta} {low}-{high}".encode(), self._bytes[access.cta][low:high].tobytes())
-        ]
-
-    def fresh(self) -> np.uint64:
-        """What is like nothing else."""
-        self._writes += 1
-        return _name(f"write {self._writes}")
+    return (scrambled ^ (scrambled >> _HALF)) * _DIVIDE ^ name_of(f"part {index} of {count}")
 
 
 class ValueIdentities:
@@ -256,7 +162,7 @@ class ValueIdentities:
     ) -> None:  # fmt: skip
         text = sliced.text
         self.sliced, self.contested, self.slots, self.unknown = sliced, contested, slots, unknown
-        branches = [at for at in sliced.executed if text.flow.instructions[at].row in _DECISIONS]
+        branches = [at for at in sliced.executed if text.flow.instructions[at].row in DECISIONS]
         made_of_each = made_of(sliced, contested)
         self.positions = frozenset[int]().union(*(each.positions for each in made_of_each.values()))
         self.deciding = frozenset[str]().union(*(each.deciding for each in made_of_each.values()))
@@ -360,7 +266,7 @@ class ValueIdentities:
         )  # fmt: skip
 
     def _not_uniform(self) -> frozenset[str]:
-        """What the text does not make from constants, parameters and the CTA's place alone."""
+        """What the text does not make from constants and parameters alone."""
         text = self.sliced.text
         outside = {name for facts in text.facts for name in facts.reads if name not in text.declared}
 
@@ -602,7 +508,7 @@ class ValueIdentities:
                 return Identity(_everywhere(f"special {name} of CTA {warp.cta.linear}"))
             case Negated(register):
                 inner = self._operand(warp, known, register)
-                return Identity(_mixed(inner.words, _name("not")), inner.fixed)
+                return Identity(_mixed(inner.words, name_of("not")), inner.fixed)
             case Immediate(value):
                 return Identity(_everywhere(f"number {value}"), True)
             case FloatImmediate():
