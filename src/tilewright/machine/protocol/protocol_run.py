@@ -215,7 +215,7 @@ def run_protocol(
         first = (0,) if clusters is None else tuple(clusters)[:1]
         while sliced.loads and _left_out(sliced):
             try:
-                if forget is not None and symbolic is None and not contested:
+                if forget is not None:
                     return once(sliced, clusters, observe, at_back_edge, True)
                 once(sliced, first, None, None, True, alone=True)
             except ReadBack as found:
@@ -223,6 +223,8 @@ def run_protocol(
                 sliced = protocol_slice(text.kernel, text=text, stores=stores, data=data)
                 if forget is not None:
                     forget()
+                if symbolic is not None:
+                    symbolic.restart()
                 continue
             break
     return once(sliced, clusters, observe, at_back_edge, False)
