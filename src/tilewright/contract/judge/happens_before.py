@@ -42,7 +42,7 @@ from tilewright.contract.judge.order.grid_dependency import judge_grid
 from tilewright.contract.replay.unwritten import Contents, FreshBytes, left_unwritten
 from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.machine.core import event as events
-from tilewright.machine.core.event import Event
+from tilewright.machine.core.event import Actor, Event
 from tilewright.machine.core.fault import MachineHang
 from tilewright.machine.protocol.loops.polls import Poll
 
@@ -125,6 +125,11 @@ class HappensBefore:
     def repeated_stores(self) -> frozenset[Span]:
         """Stores that several warps make to the same bytes, unordered, of values whose identity is not known."""
         return frozenset(self.state.repeated_stores)
+
+    @property
+    def compared_stores(self) -> frozenset[tuple[Span, Actor, Actor]]:
+        """Such stores that were found to be of one value, with the two warps that made them."""
+        return frozenset(self.state.compared_stores)
 
     @property
     def assumptions(self) -> tuple[str, ...]:

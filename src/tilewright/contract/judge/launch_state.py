@@ -89,6 +89,7 @@ class LaunchState:
         self.made_up_maps = MadeUpMaps()
         self.unordered_reads: dict[Span, Span] = {}
         self.repeated_stores: set[Span] = set()
+        self.compared_stores: set[tuple[Span, Actor, Actor]] = set()
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
         self._of_cta: dict[int, ClusterState] = {}
         self._acting: dict[WarpActor, tuple[ClusterState, WarpState]] = {}
@@ -245,6 +246,8 @@ class LaunchState:
             )
             return
         if not ordered and writes_same(earlier, record):
+            if record.identity:
+                self.compared_stores.add((record.span, earlier.actor, record.actor))
             if self.interpretations.same_value is not None:
                 _, message, steps = describe_race(earlier, record, space)
                 self.findings.report(

@@ -22,6 +22,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
 from tilewright.driver.check.limits.budget import BudgetSpent
 from tilewright.driver.check.role_timeline import TimelineRecorder
+from tilewright.driver.explore.compared_stores import ComparedStores, decides_values
 from tilewright.driver.explore.control_flow.awaited_tickets import awaited_tickets
 from tilewright.driver.explore.control_flow.branch_traces import idle_choices, lasting_choices
 from tilewright.driver.explore.control_flow.skipped_loops import guards_of
@@ -160,6 +161,8 @@ def judge_unlaunched(
         unknown, runner.run, shared_bytes_max, lambda: announced_numbers(flow.instructions, runner.decided())
     )
     failing: dict[Chosen, _Failing] = {}
+    compared = runner.compared
+    aside = frozenset[int]()
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     examples: dict[tuple[int, int, int], _Failing] = {}
@@ -167,16 +170,27 @@ def judge_unlaunched(
     made_up_shared = unknown.given.dynamic_smem_bytes is None and has_dynamic_shared(module, kernel)
 
     def judge(values: Assignment, iterations_most: int) -> Judged:
+        nonlocal aside
         runner.iterations_most = iterations_most
         if progress is not None:
             progress(min(0.9, len(exploration.tried) / 24))
         chosen = tuple(values.items())
+        before = runner.identifying
         judged = boxes.judge(chosen)
+        if runner.identifying is not None and runner.identifying is not before:
+            # What values that are compared are made of is not idle.
+            runner.idle = idle_loops(runner.identifying)
+            exploration.idle = idle_choices(runner.identifying, runner.identifying.registers)
+            aside = decides_values(runner.identifying)
+        if runner.compared.all_seen:
+            # Which way values are computed need not be seen any more.
+            exploration.idle = {**exploration.idle, **dict.fromkeys(aside, frozenset((False, True)))}
         take_announced()
         if judged.errors:
             cut = judged.report.counts.instructions if judged.report.stopped else 0
             failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic), cut, values.get(TAKEN, 0))
         elif judged.complete and not judged.doubts:
+            compared.add(judged)
             numbers = sum(value for each, value in values.items() if each.kind == "number")
             phases = min(judged.report.counts.phases, _EXAMPLE_PHASES)
             examples.setdefault((-len(runner.symbolic.covered), -phases, numbers), _Failing(judged.launch, ()))
@@ -192,7 +206,9 @@ def judge_unlaunched(
         for finding in judged.allowed:
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         oversized = made_up_shared and judged.leaves_shared
-        return _judged(judged, runner.symbolic, awaited, runner.explored_steps, oversized)
+        # How often an iteration of values alone is repeated need not be seen (`compared_stores`).
+        conditions = tuple(each for each in runner.symbolic.conditions if each.loop < 0 or each.position not in aside)
+        return _judged(judged, runner.symbolic, conditions, awaited, runner.explored_steps, oversized)
 
     def take_announced() -> None:
         """Numbers that are what boxes add up to are that in all launches from now on."""
@@ -223,6 +239,7 @@ def judge_unlaunched(
         if isinstance(verdict, Proven):
             conditions = (each for tried in exploration.tried for each in tried.judged.conditions)
             against = used_elsewhere(flow.instructions, boxes.bytes_announced, conditions, where.name)
+            against = (*against, *compared.reasons(flow.instructions))
             verdict = Unknown(against) if against else verdict
         clean = any(_larger_is_clean(exploration, values) for values in explored.shown[:1])
         launches = [
@@ -420,6 +437,7 @@ class _Runner:
     sliced: Slice | None = None
     identifying: Slice | None = None
     repeated: frozenset[Span] = frozenset()
+    compared: ComparedStores = field(default_factory=ComparedStores)
     iterations_most: int = ITERATIONS_MOST
     given_steps: int = GIVEN_STEPS
     explored_steps: int = _EXPLORED_STEPS
@@ -474,6 +492,7 @@ class _Runner:
             sliced=self.sliced,
             identifying=self.identifying,
             repeated=self.repeated,
+            loads_suffice=self.compared.suffice if self.compared.all_seen else None,
             step_limit=_SIZING_STEPS if short else self.explored_steps,
             contents=self.unknown.given.contents,
             allows=self.allows,
@@ -506,10 +525,11 @@ class _Runner:
 
 
 def _judged(
-    run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...], steps_most: int, oversized: bool
-) -> Judged:
-    """What one launch showed. awaited: loops that it leaves to other threads to end; steps_most: of its run; oversized:
-    as of `Judged`."""
+    run: LaunchJudgement, symbolic: SymbolicRun, conditions: tuple[Condition, ...], awaited: tuple[str, ...],
+    steps_most: int, oversized: bool,
+) -> Judged:  # fmt: skip
+    """What one launch showed. conditions: those that others may decide otherwise; awaited: loops that it leaves to
+    other threads to end; steps_most: of its run; oversized: as of `Judged`."""
     too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > steps_most
     too_long = too_long and not run.errors
     doubts = (*run.doubts, *awaited)
@@ -526,7 +546,7 @@ def _judged(
     return Judged(
         verdict,
         run.report.counts.instructions,
-        tuple(symbolic.conditions),
+        conditions,
         frozenset(symbolic.covered),
         run.turns,
         run.repeats,

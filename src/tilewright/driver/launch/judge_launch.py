@@ -30,6 +30,7 @@ from tilewright.driver.launch.launch_buffers import BufferContents, filled
 from tilewright.driver.launch.loop_turns import Repeated, Turns, left_by_inputs
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.core.event import (
+    Actor,
     AsyncCopyArrive,
     BarrierArrive,
     BarrierComplete,
@@ -74,7 +75,8 @@ class LaunchJudgement:
     """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
     in, by the loop's number; repeats: of those that turned often enough. allowed: errors that the text allows, not
     among the findings; launch: that was run; repeated_stores: by several warps to the same bytes, of values that were
-    not compared, or were in a run of the slice `identifying`."""
+    not compared, or were in a run of the slice `identifying`; compared_stores: those that were of one value, with two
+    warps that made them."""
 
     findings: tuple[Diagnostic, ...]
     doubts: tuple[str, ...]
@@ -87,6 +89,7 @@ class LaunchJudgement:
     launch: Launch | None = None
     repeated_stores: frozenset[Span] = frozenset()
     identifying: Slice | None = None
+    compared_stores: frozenset[tuple[Span, Actor, Actor]] = frozenset()
     awaited: frozenset[tuple[int, int]] = frozenset()
     counts: frozenset[tuple[int, int, Span]] = frozenset()
     waits: frozenset[tuple[int, int, Span]] = frozenset()
@@ -145,6 +148,7 @@ def judge_launch(
     sliced: Slice | None = None,
     identifying: Slice | None = None,
     repeated: frozenset[Span] = frozenset(),
+    loads_suffice: Callable[[LaunchJudgement], bool] | None = None,
     step_limit: int = STEP_LIMIT,
     contents: Sequence[BufferContents] = (),
     allows: Allows = nothing_allowed,
@@ -155,7 +159,8 @@ def judge_launch(
     idle: Idle | None = None,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
-    sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. They fail
+    sliced, identifying, repeated: from an earlier judgement of the kernel; loads_suffice: may it be enough to compare
+    what was loaded for stores, and is it, of a judgement that did; peeks: waits that only look ahead. They fail
     in the run; where that is not clean, they look in another. A kernel that takes over other clusters' work is run for
     each of several numbers of these, `also_taken` among them, unless what is followed says how many there are.
     contents: of the buffers whose bytes are given; symbolic: follows how the first run depends on what the launch
@@ -173,8 +178,9 @@ def judge_launch(
         most: int | None = None,
     ) -> LaunchJudgement:
         def once(
-            watching: Callable[[Event], None] | None, identify: frozenset[Span], by: SymbolicRun | None
-        ) -> LaunchJudgement:
+            watching: Callable[[Event], None] | None, identify: frozenset[Span], by: SymbolicRun | None,
+            by_loads: bool = False,
+        ) -> LaunchJudgement:  # fmt: skip
             return _judge_once(
                 module,
                 launch,
@@ -185,7 +191,7 @@ def judge_launch(
                 any_global_address,
                 peeks,
                 peeks_fail,
-                identifying or sliced if identify else sliced,
+                identifying or sliced if identify and not by_loads else sliced,
                 taken,
                 step_limit if most is None else min(step_limit, most),
                 allows,
@@ -194,13 +200,19 @@ def judge_launch(
                 any_box,
                 contents,
                 identify,
+                by_loads,
                 idle,
             )
 
+        if repeated and followed is not None and loads_suffice is not None:
+            found = once(listener, repeated, followed, by_loads=True)
+            if not found.repeated_stores and loads_suffice(found):
+                return replace(found, repeated_stores=repeated, identifying=identifying)
+            followed.restart()
         if repeated:
             # Another launch had stores that have to be compared: this one has them as well, or fewer.
             found = once(listener, repeated, followed)
-            if found.report.identified and not found.repeated_stores:
+            if found.repeated_stores <= repeated and (followed is not None or not found.report.unseen):
                 return replace(found, repeated_stores=repeated, identifying=found.report.sliced)
             if followed is not None:
                 followed.restart()
@@ -208,8 +220,13 @@ def judge_launch(
         if found.errors or not found.repeated_stores or found.report.stopped:
             return found
         # Several warps store to the same bytes: whether they store the same takes a run that asks for it.
-        again = once(None, found.repeated_stores, None if followed is None else followed.anew())
-        if not again.report.identified:
+        compared = repeated | found.repeated_stores
+        if followed is not None:
+            followed.restart()
+        again = once(None, compared, followed)
+        if followed is not None:
+            return replace(again, repeated_stores=compared, identifying=again.report.sliced)
+        if again.report.unseen:
             return found
         return replace(
             found, findings=again.findings, doubts=again.doubts, allowed=again.allowed, identifying=again.report.sliced
@@ -290,6 +307,7 @@ def _judge_once(
     any_box: bool,
     contents: Sequence[BufferContents],
     identify: frozenset[Span],
+    by_loads: bool,
     idle: Idle | None,
 ) -> LaunchJudgement:
     whole, known = filled(buffers, contents)
@@ -335,6 +353,7 @@ def _judge_once(
         sliced=sliced,
         taken=taken,
         identify=identify,
+        by_loads=by_loads,
         symbolic=symbolic,
         idle=idle,
     )
@@ -375,7 +394,7 @@ def _judge_once(
         findings = tuple(finding for finding in findings if finding not in open_errors)
     findings = (*findings, *(each.review for each in report.undefined))
     doubts += judge.doubts
-    repeated_stores = judge.repeated_stores
+    repeated_stores, compared_stores = judge.repeated_stores, judge.compared_stores
     judge.let_go()
     return LaunchJudgement(
         findings,
@@ -391,6 +410,7 @@ def _judge_once(
         allowed=allowed,
         launch=launch,
         repeated_stores=repeated_stores,
+        compared_stores=compared_stores,
         awaited=turns.awaited(report),
         counts=frozenset(turns.counts),
         waits=frozenset(turns.waits_in_loops(report)),

@@ -38,6 +38,7 @@ from tilewright.machine.taint.tracker import Tracker
 from tilewright.machine.tensor_core.fenced_accesses import with_accesses_seen
 
 if TYPE_CHECKING:
+    from tilewright.machine.protocol.same_loads import SameLoads
     from tilewright.machine.protocol.value_identity import ValueIdentities
     from tilewright.machine.symbolic.idle_loops import Idle
     from tilewright.machine.symbolic.steps import Iterations, Recording
@@ -108,7 +109,8 @@ def assemble_slice(
     in_any_order = same_in_any_order(instructions, sliced.text.facts)
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
-    identities = _identities(sliced, contested, slots, taint.registers if launch_given else None)
+    left_early = () if idle is None else tuple(idle.loops)
+    identities = _identities(sliced, contested, slots, taint.registers if launch_given else None, left_early)
     tracker.identities = identities
 
     def doubt(span: Span, message: str) -> None:
@@ -212,14 +214,19 @@ def _left_for(sliced: Slice, idle: Idle | None, starts: Sequence[int]) -> dict[i
 
 
 def _identities(
-    sliced: Slice, contested: frozenset[int], slots: dict[str, int], unknown: frozenset[str] | None
-) -> ValueIdentities | None:
+    sliced: Slice, contested: frozenset[int], slots: dict[str, int], unknown: frozenset[str] | None,
+    left_early: tuple[int, ...],
+) -> ValueIdentities | SameLoads | None:  # fmt: skip
     """What gives the values of contested stores an identity, if there are any."""
     if not contested:
         return None
+    if not contested <= sliced.data:
+        from tilewright.machine.protocol.same_loads import SameLoads
+
+        return SameLoads(sliced, contested)
     from tilewright.machine.protocol.value_identity import ValueIdentities
 
-    return ValueIdentities(sliced, contested, slots, unknown)
+    return ValueIdentities(sliced, contested, slots, unknown, left_early)
 
 
 def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: int) -> bool:

@@ -51,6 +51,7 @@ from tilewright.machine.taint.taint import Sources, TaintedDecision
 from tilewright.machine.taint.tracker import ReadBack, Tracker
 
 if TYPE_CHECKING:
+    from tilewright.machine.protocol.made_of import IdentifiedStore
     from tilewright.machine.symbolic.idle_loops import Idle
     from tilewright.machine.symbolic.tracker import SymbolicRun
 
@@ -100,7 +101,7 @@ class ProtocolReport:
     depended on something unknown, or was left out since it decides about nothing of the protocol; a loop of such
     branches may have no end. One around arithmetic alone is none of them (`passes_over_arithmetic`). undefined: reads
     of registers that nobody wrote.
-    identified: every way to compute what was to be identified has been taken.
+    identified: stores that were to be identified, as warps made them.
     """
 
     counts: Counts
@@ -114,7 +115,12 @@ class ProtocolReport:
     unknown_stores: tuple[UnknownStore, ...] = ()
     branches: bool = False
     undefined: tuple[UndefinedRead, ...] = ()
-    identified: bool = True
+    identified: tuple[IdentifiedStore, ...] = ()
+
+    @property
+    def unseen(self) -> bool:
+        """Whether another launch may compute what was identified from what this run has not executed."""
+        return any(not each.needed <= each.seen for each in self.identified)
 
     @property
     def takes_work(self) -> bool:
@@ -153,6 +159,7 @@ def run_protocol(
     peeks: frozenset[Span] = frozenset(),
     peeks_fail: bool = True,
     identify: frozenset[Span] = frozenset(),
+    by_loads: bool = False,
     symbolic: SymbolicRun | None = None,
     idle: Idle | None = None,
 ) -> ProtocolReport:
@@ -168,7 +175,8 @@ def run_protocol(
     slicing and rehearsal. taken: linear indices of clusters whose work the first cluster takes over, one at each
     clusterlaunchcontrol.try_cancel; later requests and other clusters get none; None: what is answered is unknown data.
     peeks: waits that never block; peeks_fail: nor ever succeed. identify: stores whose events tell the identity of the
-    value (`value_identity`), which takes a larger slice. symbolic: follows how the run depends on what the launch
+    value (`value_identity`), which takes a larger slice; by_loads: or of what was loaded for it (`same_loads`), which
+    takes none. symbolic: follows how the run depends on what the launch
     chooses. idle: loops to leave early, and what decides about these alone. step_limit: warp instructions. `buffers`
     are not changed. Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
     """
@@ -200,14 +208,14 @@ def run_protocol(
 
     text = sliced.text if sliced is not None else text_of(inlined(module, kernel_of(module, launch.entry)))
     contested = _stores_at(text, identify)
-    if sliced is None or not contested <= sliced.data:
+    if sliced is None or not (by_loads or contested <= sliced.data):
         stores = sliced.stores if sliced is not None else cheap_stores(text)
-        data = contested | sliced.data if sliced is not None else contested
+        data = frozenset[int]() if by_loads else contested | sliced.data if sliced is not None else contested
         sliced = protocol_slice(text.kernel, text=text, stores=stores, data=data)
         first = (0,) if clusters is None else tuple(clusters)[:1]
         while sliced.loads and _left_out(sliced):
             try:
-                if forget is not None and symbolic is None and not contested:
+                if forget is not None:
                     return once(sliced, clusters, observe, at_back_edge, True)
                 once(sliced, first, None, None, True, alone=True)
             except ReadBack as found:
@@ -215,6 +223,8 @@ def run_protocol(
                 sliced = protocol_slice(text.kernel, text=text, stores=stores, data=data)
                 if forget is not None:
                     forget()
+                if symbolic is not None:
+                    symbolic.restart()
                 continue
             break
     return once(sliced, clusters, observe, at_back_edge, False)
@@ -360,12 +370,13 @@ class _Run:
                     uncollected = 0
                     collect_young()
         doubts = tuple(sorted(self.assembly.doubts.values(), key=lambda doubt: (doubt.span.line, doubt.span.column)))
+        identities = self.tracker.identities
         left_out = [at for at in self.sliced.skipped if not passes_over_arithmetic(self.sliced.text, at)]
         return ProtocolReport(
             counts, self.tracker.report(), doubts, self.trips.loops(), fault, stopped, self.sliced,
             tuple(unknown), tuple(stores), bool(self.tracker.branch_origins or left_out),
             tuple(self.assembly.undefined.found.values()),
-            self.tracker.identities is None or self.tracker.identities.is_covered,
+            () if identities is None else identities.stores,
         )  # fmt: skip
 
 

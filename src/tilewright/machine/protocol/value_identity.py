@@ -14,10 +14,18 @@ each value gets an identity, 64 bits a lane, and each instruction is a function 
 
 Which way a branch goes that decides about one of these instructions, or about the store, is part of the path of a lane.
 Another launch may go another way. So where a branch or a guard that the text and the thread's index do not fix chooses
-among several definitions of a register, each definition's value is part of the path, too, and each must have been
-executed (`is_covered`): then warps agree on every value that another way would put together. A store's identity is a
-hash of path, address and data of all its lanes. Equal identities mean equal values in every run that has no other race,
-up to a collision of hashes (chance 2^-64).
+among several definitions of a register, each definition's value is part of the path, too. Such a register is never a
+number: what is made of it depends on the way. So each definition gives warps the same, whatever way led to it, if it
+gave them the same in one run before they stored the same: by induction over the steps of a run, what they read agrees.
+What they have not executed before such a store (`IdentifiedStore`) is open; runs of several launches may share that
+work, if the same warps meet in them. What a store is not made of is not in its path: each warp may load a part of its
+own into shared memory. A store's identity is a hash of path, address and data of all its lanes. Equal identities mean
+equal values in every run that has no other race, up to a collision of hashes (chance 2^-64).
+
+Other launches iterate more often, too. What an iteration of a loop hands to the next, where the text does not fix how
+many there are or a run leaves the loop early, is no number either, and nothing that is made of it: two warps whose
+numbers are equal in all iterations that were run (a counter's high bits, times the warp) may differ in a later one. It
+is part of the path instead, as what another way may leave out is.
 
 Where one launch is judged, what it gives is the same in every run of it: a register that holds no data which the run
 cannot know (`taint`) has its number as identity, and a branch on such registers goes one way.
@@ -28,7 +36,7 @@ putting the pieces together again gives that value.
 
 Source: value numbering (J. Cocke), Herbrand equivalence; PTX ISA 9.7.3 (a NaN of 32 bits or less has no payload). Not
 handled: further laws of arithmetic and accumulators of wgmma and tcgen05, which only makes values unequal. Checked by:
-tests/machine/protocol/test_value_identity.py.
+tests/machine/protocol/test_value_identity.py, tests/coverage_attacks/test_compared_stores.py.
 """
 
 from __future__ import annotations
@@ -37,7 +45,6 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -62,15 +69,17 @@ from tilewright.machine.core.state import Cluster, Warp
 from tilewright.machine.core.step import Signal, Step
 from tilewright.machine.instruction.arithmetic.carry import FLAG
 from tilewright.machine.instruction.warp_wide import SHUFFLES, lanes_read
-from tilewright.machine.protocol.slicing.slice import Slice, closure, reads_call_parameter
+from tilewright.machine.protocol.loops.ending_loops import exits_of
+from tilewright.machine.protocol.made_of import DECISIONS, IdentifiedStore, WrittenBytes, hash_of, made_of, name_of
+from tilewright.machine.protocol.slicing.slice import Slice, reads_call_parameter
 from tilewright.machine.protocol.slicing.slice_operands import is_volatile, registers_of
 
 Words = npt.NDArray[np.uint64]
 _THREAD = ("%tid.", "%laneid", "%lanemask")
-_APART = ("%tid", "%laneid", "%lanemask", "%warpid")
+_APART = ("%tid", "%laneid", "%lanemask", "%warpid", "%ctaid", "%cluster_ctaid", "%cluster_ctarank")
 _ASIDE = ("param", "const")
+_GLOBAL, _WRITES = ("global", "generic"), ("store", "atomic")
 _EXCHANGES = ("mma.", "wmma.", "movmatrix")
-_DECISIONS = frozenset({"bra", "brx.idx", "ret", "exit"})
 _COMMUTING = frozenset({"add", "mul", "min", "max", "and", "or", "xor", "fma", "mad"})
 """Rows whose first two operands may change places, if they have one type, but for `.f64`, where a NaN has a payload."""
 _TYPE = re.compile(r"(?:[busf]|bf|tf)\d+(?:x\d)?|pred")
@@ -101,13 +110,12 @@ class _Form:
 
 @dataclass(slots=True, eq=False)
 class _WarpIdentities:
+    """paths: of the ways that some stores, by position, have in common; executed: what a warp may leave out, and did
+    not."""
+
     values: dict[str, Identity] = field(default_factory=dict[str, Identity])
-    path: Words = field(default_factory=lambda: np.zeros(WARP_SIZE, np.uint64))
-
-
-@lru_cache(maxsize=1 << 14)
-def _name(text: str) -> np.uint64:
-    return np.uint64(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little"))
+    paths: dict[frozenset[int], Words] = field(default_factory=dict[frozenset[int], Words])
+    executed: set[int] = field(default_factory=set[int])
 
 
 def _mixed(before: Words, word: Words | np.uint64) -> Words:
@@ -126,49 +134,45 @@ def _mixed(before: Words, word: Words | np.uint64) -> Words:
 @lru_cache(maxsize=1 << 12)
 def _everywhere(text: str) -> Words:
     """A name's hash in each lane."""
-    found = np.full(WARP_SIZE, _name(text), np.uint64)
+    found = np.full(WARP_SIZE, name_of(text), np.uint64)
     found.flags.writeable = False
     return found
 
 
 def _part(whole: Words, index: int, count: int) -> Words:
     """Of one of the parts that a value is taken to; distinct values have distinct parts."""
-    scrambled = (whole ^ _name(f"part {index} of {count}")) * _MULTIPLY
+    scrambled = (whole ^ name_of(f"part {index} of {count}")) * _MULTIPLY
     return (scrambled ^ (scrambled >> _HALF)) * _MULTIPLY
 
 
 def _whole(part: Words, index: int, count: int) -> Words:
     """Of the value that would have this part."""
     scrambled = part * _DIVIDE
-    return (scrambled ^ (scrambled >> _HALF)) * _DIVIDE ^ _name(f"part {index} of {count}")
-
-
-def _hash(*parts: bytes) -> np.uint64:
-    return np.uint64(int.from_bytes(blake2b(b"|".join(parts), digest_size=8).digest(), "little"))
+    return (scrambled ^ (scrambled >> _HALF)) * _DIVIDE ^ name_of(f"part {index} of {count}")
 
 
 class ValueIdentities:
     """The identities of one run. positions: instructions whose results have one; contested: stores that need one.
-    unknown: registers that may hold data which the run of one launch cannot know; None: the launch is made up."""
+    unknown: registers that may hold data which the run of one launch cannot know; None: the launch is made up.
+    left_early: numbers of loops that the run leaves before they end."""
 
     def __init__(
-        self, sliced: Slice, contested: frozenset[int], slots: dict[str, int], unknown: frozenset[str] | None = None
+        self, sliced: Slice, contested: frozenset[int], slots: dict[str, int], unknown: frozenset[str] | None = None,
+        left_early: Collection[int] = (),
     ) -> None:  # fmt: skip
         text = sliced.text
         self.sliced, self.contested, self.slots, self.unknown = sliced, contested, slots, unknown
-        names = {name for at in contested for name in text.facts[at].reads}
-        branches = [at for at in sliced.executed if text.flow.instructions[at].row in _DECISIONS]
-        while True:
-            _, positions, _ = closure(text, names, ())
-            blocks = {text.flow.block_of[at] for at in positions | contested}
-            fresh = {
-                name for at in branches if text.flow.decides(at, blocks) for name in text.facts[at].reads
-            } - names  # fmt: skip
-            if not fresh:
-                break
-            names |= fresh
-        self.deciding = {name for at in branches if text.flow.decides(at, blocks) for name in text.facts[at].reads}
-        self.positions = frozenset(positions & sliced.executed)
+        branches = [at for at in sliced.executed if text.flow.instructions[at].row in DECISIONS]
+        made_of_each = made_of(sliced, contested)
+        self.positions = frozenset[int]().union(*(each.positions for each in made_of_each.values()))
+        self.deciding = frozenset[str]().union(*(each.deciding for each in made_of_each.values()))
+        self._readers: dict[str, list[int]] = {}
+        self._moving = frozenset[str]()
+        self._open = self._not_fixed()
+        while self.unknown is None and (moving := self._handed_on(left_early)) != self._moving:
+            self._moving = moving
+            self._open = self._not_fixed()
+        blocks = {text.flow.block_of[at] for at in self.positions | contested}
         open_branches = [
             at for at in branches
             if text.flow.decides(at, blocks) and not self._is_fixed(text.facts[at].reads)
@@ -180,13 +184,37 @@ class ValueIdentities:
             if (text.flow.block_of[at] in regions or not self._is_fixed(_guards(text.flow.instructions[at])))
             and self._is_one_of_several(at)
         )
+        self._writers = self._open_writers(branches)
+        # What an iteration hands to the next agrees in all iterations if each step of that does in one.
+        self._optional |= frozenset(at for at in self.positions if not self._moving.isdisjoint(text.facts[at].writes))
+        uneven = self._not_uniform()
+        alone = frozenset(at for at in self._optional if not uneven.isdisjoint(text.facts[at].writes))
+        self._needed = {at: made.positions & alone for at, made in made_of_each.items()}
+        # Of each result that is part of a path: the stores whose path it is, and the paths of each store.
+        self._part_of: dict[tuple[int, str], frozenset[int]] = {}
+        for at in self.positions:
+            for name in text.facts[at].writes:
+                stores = frozenset(
+                    store
+                    for store, made in made_of_each.items()
+                    if at in made.positions and (at in self._optional or name in made.deciding)
+                )
+                if stores:
+                    self._part_of[at, name] = stores
+        self._paths = {
+            at: sorted({stores for stores in self._part_of.values() if at in stores}, key=sorted) for at in contested
+        }
+        # Registers that hold no number, whatever they hold in this run.
+        self._unfixed = frozenset[str]()
+        if self.unknown is None:
+            self._unfixed = frozenset(name for at in self._optional for name in text.facts[at].writes)
         self._forms = {at: self._form(at) for at in self.positions | contested}
-        self._executed: set[int] = set()
+        self._seen: dict[tuple[int, WarpActor], set[int]] = {}
+        self._written_at: set[int] = set()
         self._warps: dict[int, _WarpIdentities] = {}
-        self._bytes: dict[int, Words] = {}
-        self._written = 0
-        self._global_writes = 0
-        self._reads: list[Access] | None = None
+        self._written = WrittenBytes()
+        self._reads_global = False
+        self._writer_at = {text.flow.instructions[at].span: at for at in self._writers}
         self._stored = 0
 
     def _form(self, position: int) -> _Form:
@@ -210,10 +238,90 @@ class ValueIdentities:
         """Do the text and the thread's index, or a launch that is given, fix the values of some registers?"""
         if self.unknown is not None and self.unknown.isdisjoint(names):
             return True
+        return self._open.isdisjoint(names)
+
+    def _made_with(self, names: Collection[str], fails: Callable[[int], bool]) -> frozenset[str]:
+        """Registers that are made with one of some names, or by an instruction for which `fails` holds."""
         text = self.sliced.text
-        reached, positions, _ = closure(text, names, ())
-        computed = all(text.facts[at].kind in ("compute", "collective") for at in positions)
-        return computed and all(name in text.declared or name.startswith(_THREAD) for name in reached)
+        if not self._readers:
+            for at, facts in enumerate(text.facts):
+                for name in facts.reads:
+                    self._readers.setdefault(name, []).append(at)
+        failing = (facts for at, facts in enumerate(text.facts) if facts.writes and fails(at))
+        waiting = [*names, *(name for facts in failing for name in facts.writes)]
+        found: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += [each for at in self._readers.get(name, ()) for each in text.facts[at].writes]
+        return frozenset(found)
+
+    def _not_fixed(self) -> frozenset[str]:
+        text = self.sliced.text
+        outside = {name for facts in text.facts for name in facts.reads if name not in text.declared}
+        given = {name for name in outside if not name.startswith(_THREAD)}
+        return self._made_with(
+            given | self._moving, lambda at: text.facts[at].kind not in ("compute", "collective")
+        )  # fmt: skip
+
+    def _not_uniform(self) -> frozenset[str]:
+        """What the text does not make from constants and parameters alone."""
+        text = self.sliced.text
+        outside = {name for facts in text.facts for name in facts.reads if name not in text.declared}
+
+        def fails(at: int) -> bool:
+            facts = text.facts[at]
+            given = facts.kind == "load" and facts.space in _ASIDE and not reads_call_parameter(text, at)
+            return facts.kind != "compute" and not given
+
+        return self._made_with({name for name in outside if is_volatile(name) or name.startswith(_APART)}, fails)
+
+    def _handed_on(self, left_early: Collection[int]) -> frozenset[str]:
+        """Registers that an iteration hands to the next, and what is made of these, in loops that other launches may
+        iterate more often."""
+        text, flow = self.sliced.text, self.sliced.text.flow
+        if flow.irreducible:
+            return frozenset(text.declared)
+        found: set[str] = set()
+        for number, loop in enumerate(flow.loops):
+            inside = sorted((self.positions | self.contested).intersection(flow.positions(loop.blocks)))
+            ends = {name for at in (*loop.back_edges, *exits_of(flow, loop)) for name in text.facts[at].reads}
+            if not inside or (number not in left_early and self._is_fixed(ends)):
+                continue
+            written: dict[str, list[int]] = {}
+            readers: dict[str, list[int]] = {}
+            for at in inside:
+                for name in text.facts[at].writes:
+                    written.setdefault(name, []).append(at)
+                for name in text.facts[at].reads:
+                    readers.setdefault(name, []).append(at)
+            # What an iteration makes before it reads it, by one instruction, is its own.
+            own: set[str] = set()
+            for at in inside:
+                certain = flow.instructions[at].guard is None
+                if not certain or not own.issuperset(written.keys() & text.facts[at].reads):
+                    continue
+                for name in text.facts[at].writes:
+                    read = readers.get(name, ())
+                    if len(written[name]) == 1 and all(flow.comes_first(loop, at, each) for each in read):
+                        own.add(name)
+            found |= written.keys() - own
+        return frozenset(found)
+
+    def _open_writers(self, branches: Collection[int]) -> frozenset[int]:
+        """Who may write to global memory, or not, if what is read there matters."""
+        text, flow = self.sliced.text, self.sliced.text.flow
+        if not any(text.facts[at].kind == "load" and text.facts[at].space in _GLOBAL for at in self.positions):
+            return frozenset()
+        open_branches = [at for at in branches if not self._is_fixed(text.facts[at].reads)]
+        regions = frozenset[int]().union(*(flow.region(at) for at in open_branches))
+        writers = (at for at, each in enumerate(text.facts) if each.kind in _WRITES and each.space in _GLOBAL)
+        return frozenset(
+            at
+            for at in writers
+            if flow.block_of[at] in regions or not self._is_fixed(_guards(flow.instructions[at]))
+        )  # fmt: skip
 
     def _is_one_of_several(self, position: int) -> bool:
         """Does the way that is taken choose between the result and another, or does the result choose the way?"""
@@ -224,39 +332,30 @@ class ValueIdentities:
         )
 
     @property
-    def is_covered(self) -> bool:
-        """Has everything been executed that some launch may execute to compute what is stored, or what decides about
-        that? But for what is the same in all threads."""
-        return all(self._is_uniform(at) for at in self._optional - self._executed)
-
-    def _is_uniform(self, position: int) -> bool:
-        """Does the text make the result from constants, parameters and the CTA's place alone?"""
-        text = self.sliced.text
-        reached, positions, _ = closure(text, text.facts[position].writes, ())
-        computed = all(
-            text.facts[at].kind == "compute" or (text.facts[at].kind == "load" and text.facts[at].space in _ASIDE)
-            for at in positions
-        )
-        outside = reached - text.declared
-        uniform = all(not is_volatile(name) and not name.startswith(_APART) for name in outside)
-        return computed and uniform and not any(reads_call_parameter(text, at) for at in positions)
+    def stores(self) -> tuple[IdentifiedStore, ...]:
+        """What each warp that made one of the stores had executed before. Who writes global memory is among it, if that
+        is read."""
+        writers = self._writers if self._reads_global else frozenset[int]()
+        instructions = self.sliced.text.flow.instructions
+        return tuple(
+            IdentifiedStore(
+                instructions[store].span, actor, self._needed[store] | writers, frozenset(seen | self._written_at)
+            )
+            for (store, actor), seen in self._seen.items()
+        )  # fmt: skip
 
     def start(self, cluster: Cluster) -> None:
         """Another cluster starts."""
         self._warps.clear()
-        self._bytes = {cta.linear: np.zeros(cta.shared.size_bytes, np.uint64) for cta in cluster.ctas}
+        self._written.start(cluster)
 
     def note(self, event: Access) -> Access:
         """An access has been made; a store that needs an identity gets it."""
+        self._written.note(event)
         if not event.write:
-            if self._reads is not None:
-                self._reads.append(event)
             return event
-        if event.space == "global":
-            self._global_writes += 1
-        elif event.cta in self._bytes:
-            for begin, end in event.ranges:
-                self._bytes[event.cta][begin:end] = self._fresh() + np.arange(end - begin, dtype=np.uint64)
+        if event.space == "global" and event.span in self._writer_at:
+            self._written_at.add(self._writer_at[event.span])
         if self._stored and isinstance(event.actor, WarpActor):
             return replace(event, identity=self._stored)
         return event
@@ -277,25 +376,27 @@ class ValueIdentities:
         guard = None
         if instruction.guard is not None:
             guard = self._operand(warp, known, instruction.guard.register)
-        self._stored = self._store(instruction, known, mask, sources, guard) if store else 0
-        self._reads = []
+        if store:
+            self._seen.setdefault((position, warp.actor), set()).update(known.executed & self._needed[position])
+        self._stored = self._store(position, known, mask, sources, guard) if store else 0
+        self._written.reads = []
         try:
             result = call()
             if not store and (result is None or result is Signal.YIELD):
                 self._finish(position, warp, known, mask, sources, guard)
         finally:
-            self._stored, self._reads = 0, None
+            self._stored, self._written.reads = 0, None
         return result
 
     def _store(
-        self, instruction: Instruction, known: _WarpIdentities, mask: int, sources: list[Identity],
-        guard: Identity | None,
-    ) -> int:  # fmt: skip
-        chosen = selector(mask)
-        parts = [known.path[chosen].tobytes(), *(each.words[chosen].tobytes() for each in sources)]
+        self, position: int, known: _WarpIdentities, mask: int, sources: list[Identity], guard: Identity | None
+    ) -> int:
+        instruction, chosen = self.sliced.text.flow.instructions[position], selector(mask)
+        parts = [known.paths.get(stores, _BEGIN)[chosen].tobytes() for stores in self._paths[position]]
+        parts += [each.words[chosen].tobytes() for each in sources]
         if guard is not None:
             parts.append(guard.words[chosen].tobytes())
-        return int(_hash(instruction.opcode.encode(), str(mask).encode(), *parts)) | 1
+        return int(hash_of(instruction.opcode.encode(), str(mask).encode(), *parts)) | 1
 
     def _finish(
         self, position: int, warp: Warp, known: _WarpIdentities, mask: int, sources: list[Identity],
@@ -312,19 +413,22 @@ class ValueIdentities:
             lanes = lanes & selector(holds ^ FULL if negated else holds)
         if not lanes.any():
             return
-        self._executed.add(position)
+        if position in self._optional:
+            known.executed.add(position)
         whole, certain = bool(lanes.all()), guard is None or guard.fixed
         for name, index in form.targets:
             new = self._result(position, warp, index, name if certain else "", sources, lanes)
-            words, fixed = new.words, new.fixed
+            words, fixed = new.words, new.fixed and name not in self._unfixed
             old = known.values.get(name, _NOTHING) if not whole or not certain else new
             if guard is not None and not guard.fixed:
-                words, fixed = _mixed(_mixed(_mixed(guard.words, _name(f"guard {negated}")), words), old.words), False
+                words, fixed = _in_order(_everywhere(f"guard {negated}"), [guard.words, words, old.words]), False
             known.values[name] = Identity(
                 words if whole else np.where(lanes, words, old.words), fixed and (whole or old.fixed)
             )
-            if name in self.deciding or position in self._optional:
-                known.path = np.where(lanes, _mixed(known.path, words), known.path)
+            stores = self._part_of.get((position, name))
+            if stores is not None:
+                path = known.paths.get(stores, _BEGIN)
+                known.paths[stores] = np.where(lanes, _mixed(path, words), path)
 
     def _result(
         self, position: int, warp: Warp, index: int, name: str, sources: list[Identity], lanes: npt.NDArray[np.bool_]
@@ -341,7 +445,7 @@ class ValueIdentities:
         if facts.kind == "collective" or row.startswith(_EXCHANGES):
             if facts.kind == "collective" and sources and all(each.fixed for each in sources):
                 return self._number(warp, name) or self._unlike_any()
-            everything = _hash(lanes.tobytes(), *(each.words.tobytes() for each in sources))
+            everything = hash_of(lanes.tobytes(), *(each.words.tobytes() for each in sources))
             return Identity(_mixed(_mixed(begin, _LANES), everything))
         if facts.kind == "compute":
             number = self._number(warp, name) if all(each.fixed for each in sources) else None
@@ -376,22 +480,18 @@ class ValueIdentities:
             return self._unlike_any()
         if facts.space in _ASIDE:
             return Identity(_folded(begin, sources))
-        reads = self._reads or []
+        reads = self._written.reads or []
         if any(access.space == "global" for access in reads) or not reads:
             if facts.space != "global":
                 return self._unlike_any()
             fixed = "nc" in instruction.modifiers or instruction.row == "ldu"
-            return Identity(_folded(_mixed(begin, np.uint64(0 if fixed else 1 + self._global_writes)), sources))
-        content = [
-            part
-            for access in reads
-            for low, high in access.ranges
-            for part in (f"{low}-{high}".encode(), self._bytes[access.cta][low:high].tobytes())
-        ]
+            self._reads_global = self._reads_global or not fixed
+            return Identity(_folded(_mixed(begin, np.uint64(0 if fixed else 1 + self._written.global_writes)), sources))
+        content = self._written.content()
         if instruction.row == "ldmatrix":
             content += [each.words.tobytes() for each in sources]
             begin = _mixed(begin, _LANES)
-        return Identity(_folded(_mixed(begin, _hash(*content)), sources))
+        return Identity(_folded(_mixed(begin, hash_of(*content)), sources))
 
     def _operand(self, warp: Warp, known: _WarpIdentities, operand: Operand) -> Identity:
         match operand:
@@ -405,10 +505,10 @@ class ValueIdentities:
             case Register(name) if name in self.sliced.text.declared or is_volatile(name) or name == "%warpid":
                 return self._unlike_any()
             case Register(name):
-                return Identity(_everywhere(f"special {name}"))
+                return Identity(_everywhere(f"special {name} of CTA {warp.cta.linear}"))
             case Negated(register):
                 inner = self._operand(warp, known, register)
-                return Identity(_mixed(inner.words, _name("not")), inner.fixed)
+                return Identity(_mixed(inner.words, name_of("not")), inner.fixed)
             case Immediate(value):
                 return Identity(_everywhere(f"number {value}"), True)
             case FloatImmediate():
@@ -425,14 +525,11 @@ class ValueIdentities:
             return None
         return Identity(_number(value), True)
 
-    def _fresh(self) -> np.uint64:
-        self._written += 1
-        return _name(f"write {self._written}")
-
     def _unlike_any(self) -> Identity:
-        return Identity(self._fresh() + _LANES)
+        return Identity(self._written.fresh() + _LANES)
 
 
+_BEGIN = np.zeros(WARP_SIZE, np.uint64)
 _NOTHING = Identity(np.zeros(WARP_SIZE, np.uint64), True)
 
 
@@ -445,9 +542,19 @@ def _guards(instruction: Instruction) -> tuple[str, ...]:
 
 
 def _folded(begin: Words, sources: list[Identity]) -> Words:
-    for each in sources:
-        begin = _mixed(begin, each.words)
-    return begin
+    return _in_order(begin, [each.words for each in sources])
+
+
+def _in_order(begin: Words, words: list[Words]) -> Words:
+    """A hash of words that are hashes themselves, in order: a polynomial of them, scrambled once."""
+    mixed = begin * _MULTIPLY
+    for each in words:
+        mixed += each
+        mixed *= _MULTIPLY
+    mixed ^= mixed >> _HALF
+    mixed *= _MULTIPLY
+    mixed ^= mixed >> _SHIFT
+    return mixed
 
 
 def _computed(instruction: Instruction, index: int, begin: Words, sources: list[Identity]) -> Words:
@@ -464,9 +571,7 @@ def _computed(instruction: Instruction, index: int, begin: Words, sources: list[
     if row in _COMMUTING and len(types) == 1 and types[0] != "f64" and len(words) > 1:
         first, second = words[:2]
         words[:2] = np.minimum(first, second), np.maximum(first, second)
-    for each in words:
-        begin = _mixed(begin, each)
-    return begin
+    return _in_order(begin, words)
 
 
 def _flat(operand: Operand) -> tuple[Operand, ...]:

@@ -4,7 +4,8 @@ Without a launch nothing is said of global memory but how its accesses are align
 loop iterates that does nothing else, as copies of arrays and elementwise kernels do, by strides of the grid: each
 iteration makes the same accesses, elsewhere. What such a loop computes for itself, or for others of its kind, decides
 nothing either. So the slice is taken once more, without these accesses: what it leaves out beside them is idle. The
-data of all stores to other memory counts as needed, and so does whatever names registers of the tensor core.
+data of all stores to other memory counts as needed, and of stores that several warps make; so does whatever names
+registers of the tensor core.
 
 A run leaves an idle loop after a few iterations. That the loop ends is an assumption where its text does not show it
 (`protocol.ending_loops`); a loop that nothing in it ends is none. Where words of global memory decide something, or are
@@ -39,10 +40,13 @@ def idle_loops(sliced: Slice) -> Idle:
     text, flow = sliced.text, sliced.text.flow
     tensor = tensor_registers(text)
     held = frozenset(at for at, facts in enumerate(text.facts) if not tensor.isdisjoint(facts.reads | facts.writes))
+    held |= sliced.data
     accesses = frozenset(at for at in sliced.executed - held if accesses_global_memory(text, at))
     kept = frozenset(at for at, facts in enumerate(text.facts) if facts.kept) - accesses | held
     data = frozenset(
-        at for at, facts in enumerate(text.facts) if facts.kind in ("store", "atomic") and facts.space != "global"
+        at
+        for at, facts in enumerate(text.facts)
+        if at in sliced.data or (facts.kind in ("store", "atomic") and facts.space != "global")
     )
     needed = protocol_slice(text.kernel, text=text, data=data, kept=kept)
     maps = any("tensormap" in each.opcode and each.row != "prefetch.tensormap" for each in flow.instructions)

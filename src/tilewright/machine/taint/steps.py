@@ -60,6 +60,8 @@ class StepFacts:
         self.facts = facts
         self.silent = silent_access(sliced, position)
         self.unvalued = unvalued
+        # Of a load: its result decides something.
+        self.decides = position in sliced.loads
         self.by_chance = is_by_chance(self.instruction)
         self.asks_for_work = names_taken_work(self.instruction)
         # Of an atomic operation: what it leaves in shared memory is the same, whoever comes first.
@@ -290,7 +292,7 @@ def _finish(
     space, kind = facts.facts.space, facts.facts.kind
     private = space in ("local", "param") or (space == "generic" and not seen)
     if facts.loads:
-        origin |= tracker.loaded(facts.span, seen, local)
+        origin |= tracker.loaded(facts.span, seen, local, decides=facts.decides)
         if private:
             origin |= taint.local
         if facts.unknown_parameter:

@@ -39,6 +39,7 @@ from tilewright.machine.taint.taint import KNOWN, Origin, Sources, TaintedDecisi
 
 if TYPE_CHECKING:
     from tilewright.machine.protocol.peeked_outcomes import PeekedOutcomes
+    from tilewright.machine.protocol.same_loads import SameLoads
     from tilewright.machine.protocol.value_identity import ValueIdentities
     from tilewright.machine.symbolic.tracker import SymbolicRun
     from tilewright.machine.taint.addresses import UnknownAddresses
@@ -103,7 +104,7 @@ class Tracker:
         self.astray: Origin = KNOWN
         self.answered: frozenset[Span] = frozenset()
         self.addresses: UnknownAddresses | None = None
-        self.identities: ValueIdentities | None = None
+        self.identities: ValueIdentities | SameLoads | None = None
         self.outcomes: PeekedOutcomes | None = None
         self._uncertain_copies: dict[CopyActor, Origin] = {}
         self._known_copies: set[CopyActor] = set()
@@ -253,8 +254,9 @@ class Tracker:
             for begin, end in event.ranges:
                 shadow[begin:end] = number
 
-    def loaded(self, span: Span, seen: list[Access], local: list[LocalAccess]) -> Origin:
-        """The origin of what a load's accesses read. Raises ReadBack where stored data was left out of the slice."""
+    def loaded(self, span: Span, seen: list[Access], local: list[LocalAccess], *, decides: bool) -> Origin:
+        """The origin of what a load's accesses read. Raises ReadBack where stored data was left out of the slice, and
+        the load decides something."""
         found: Origin = KNOWN
         left_out: set[int] = set()
         for access in seen:
@@ -275,7 +277,7 @@ class Tracker:
         for each in local:
             if not each.write:
                 found |= self._held(self.local.numbers(each), span, "local", left_out)
-        if left_out and self.rehearsing:
+        if left_out and decides and self.rehearsing:
             raise ReadBack(frozenset(left_out))
         if left_out:
             found |= self.sources.origin(span, "data whose computation this run leaves out")

@@ -81,8 +81,9 @@ class Slice:
     skipped: branches that decide about nothing in the slice, with the position where their ways meet again;
     registers: names whose values matter. parameters: in which roles each kernel parameter is needed, by name and byte
     offset of the load (or of its address, where the text takes that); specials: the same for special registers.
-    loads: executed loads from shared or generic memory whose result matters; stores: those whose data matters.
-    data: stores whose data is computed as if it decided something. open_loops: where loops begin that are left out, and
+    loads: executed loads from shared or generic memory whose result decides something; stores: those whose data
+    matters. data: stores whose data is computed for what it is made of (`value_identity`), though it decides nothing.
+    open_loops: where loops begin that are left out, and
     of which the text does not show that they end.
     """
 
@@ -148,6 +149,8 @@ def protocol_slice(
     while True:
         chosen = tuple(sink for sink in sinks if sink.position not in choices or sink.position in deciding)
         registers, _, loads, joined = _closure(text, (sink.register for sink in chosen), stores)
+        if data:
+            _, _, loads, _ = _closure(text, (sink.register for sink in chosen if sink.role != "data"), stores)
         executed = {
             position
             for position, facts in enumerate(text.facts)

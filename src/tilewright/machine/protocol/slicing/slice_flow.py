@@ -93,6 +93,13 @@ class Flow:
         before = {block: self._before(loop, head, block) for block in loop.blocks}
         return sorted((each for each in before if not before[each] & ends), key=lambda each: len(before[each]))
 
+    def comes_first(self, loop: NaturalLoop, position: int, other: int) -> bool:
+        """Whether each iteration of a loop that comes to `other` has passed `position` before."""
+        block, head = self.block_of[position], self.block_of[loop.head]
+        if block == self.block_of[other]:
+            return position < other
+        return self.block_of[other] not in self._before(loop, head, block)
+
     def _before(self, loop: NaturalLoop, head: int, without: int) -> frozenset[int]:
         """The blocks of a loop that an iteration comes to without going through one of them."""
         found: set[int] = set()
