@@ -263,6 +263,23 @@ def test_launch_that_does_not_fit_the_kernel() -> None:
         run_launch(kernel, launch(ScalarParam("i32", 1), threads=64), {})
 
 
+@pytest.mark.parametrize(
+    ("grid", "block", "message"),
+    [
+        ((1, 65536, 1), (1, 1, 1), "65536 CTAs along y, more than 65535"),
+        ((1, 1, 65536), (1, 1, 1), "65536 CTAs along z, more than 65535"),
+        ((1, 1, 1), (1, 1, 65), "65 threads a CTA along z, more than 64"),
+    ],
+)
+def test_a_launch_beyond_the_limits_of_an_axis_is_refused(
+    grid: tuple[int, int, int], block: tuple[int, int, int], message: str
+) -> None:
+    with pytest.raises(TilewrightError, match=message):
+        run_launch(module("ret;"), Launch("k", grid, block, ()), {})
+    y, z = (min(extent, 3) for extent in grid[1:])
+    run_launch(module("ret;"), Launch("k", (4, y, z), (1, 1, min(block[2], 64)), ()), {})
+
+
 def test_an_instruction_form_that_is_not_implemented_is_refused_with_its_place() -> None:
     with pytest.raises(TilewrightError) as caught:
         run_into("ret;\nsuq.width.b32 %r1, [%rd1];", np.zeros(1, np.uint32))

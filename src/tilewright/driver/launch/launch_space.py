@@ -28,7 +28,7 @@ from tilewright.machine.symbolic.tracker import Inputs
 
 _GRID_REGISTERS = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid")
 _GRID_MOST = 1 << 16
-"""Clusters along an axis, in launches that are made up."""
+"""Clusters along an axis, in launches that are made up; along y and z so many CTAs, about as many as a grid has."""
 _REQUEST = "clusterlaunchcontrol.try_cancel"
 _TAKEN_FIRST = 2
 """Clusters whose work one takes over, in the first launch."""
@@ -123,11 +123,12 @@ def launch_space(unknown: UnknownLaunch, steers: Steering) -> LaunchSpace:
     for axis, letter in enumerate("xyz"):
         if any(f"{base}.{letter}" in steers.specials for base in _GRID_REGISTERS):
             extent, place = Input("grid", axis, 4), Input("cluster", axis, 4)
+            most = (_GRID_MOST if axis == 0 else _GRID_MOST // shape.cluster[axis]) - 1
             if clusters is None:
                 first = _ENOUGH_TO_TAKE if claims and axis == 0 else 1
-                dimensions[extent] = Dimension(extent, f"the grid's clusters along {letter}", _GRID_MOST - 1, first, 1)
-            most = (clusters[axis] if clusters is not None else _GRID_MOST) - 1
-            dimensions[place] = Dimension(place, f"the cluster's index along {letter}", most, 0)
+                dimensions[extent] = Dimension(extent, f"the grid's clusters along {letter}", most, first, 1)
+            last = most if clusters is None else clusters[axis] - 1
+            dimensions[place] = Dimension(place, f"the cluster's index along {letter}", last, 0)
     return LaunchSpace(dimensions, latent, tuple(block), members, grid, clusters)
 
 

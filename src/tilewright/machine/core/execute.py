@@ -111,7 +111,7 @@ def _control(warp: Warp, strand: Strand, step: Step, body: Control) -> bool:
             strand.pc += 1
             return True
         if chosen != mask:
-            warp.part(mask, chosen)
+            step.part(warp, mask, chosen)
             return warp.select()
     in_flight = warp.in_flight
     if in_flight and not (step.reads.isdisjoint(in_flight) and step.writes.isdisjoint(in_flight)):

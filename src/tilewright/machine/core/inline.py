@@ -124,7 +124,7 @@ class _Expansion:
                         self.locations.append(replace(current, index=len(self.items)))
                 case Instruction(row="ret") if leave is not None:
                     guard = _renamed_guard(item.guard, names)
-                    self.items.append(Instruction("bra", "bra", (), (Symbol(leave),), guard, item.span))
+                    self.items.append(_branch(leave, guard, item))
                 case _:
                     self.items.append(renamed_instruction(item, names))
 
@@ -137,7 +137,7 @@ class _Expansion:
         after = self._label_name("after_call")
         if call.guard is not None:
             skip = Guard(call.guard.register, not call.guard.negated)
-            self.items.append(Instruction("bra", "bra", (), (Symbol(after),), skip, call.span))
+            self.items.append(_branch(after, skip, call))
         if direct:
             self._expand(self.functions[_name(parts.target)], parts, call, stack)
         else:
@@ -291,6 +291,12 @@ def _parts(call: Instruction) -> _Call:
     if len(operands) > 1 and isinstance(operands[1], Arguments):
         arguments = operands[1].items
     return _Call(operands[0], results, arguments)
+
+
+def _branch(label: str, guard: Guard | None, call: Instruction) -> Instruction:
+    """A branch in the place of a call or a return: `.uni` if that is."""
+    uniform = ("uni",) if "uni" in call.modifiers else ()
+    return Instruction(".".join(("bra", *uniform)), "bra", uniform, (Symbol(label),), guard, call.span)
 
 
 def _renamed_guard(guard: Guard | None, names: dict[str, str]) -> Guard | None:

@@ -231,6 +231,14 @@ def _check_shape(kernel: Kernel, launch: Launch, target: Target) -> None:
     most = target.limit("cta.threads_max")
     if threads > most:
         raise refuse(f"{threads} threads a CTA, more than {most}")
+    along = (
+        ("threads a CTA along z", launch.block[2], "cta.threads_along_z_max"),
+        ("CTAs along y", launch.grid[1], "grid.ctas_along_y_max"),
+        ("CTAs along z", launch.grid[2], "grid.ctas_along_z_max"),
+    )
+    for what, extent, limit in along:
+        if extent > target.limit(limit):
+            raise refuse(f"{extent} {what}, more than {target.limit(limit)}")
     required = kernel.directives.get("reqntid")
     if required is not None and _three(required) != launch.block:
         raise refuse(f"block {launch.block}, but .reqntid is {required}")

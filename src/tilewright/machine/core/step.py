@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.base.span import Span
 from tilewright.base.value import dataclass
+from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.lanes import FULL, UNINITIALISED, Lanes, Registers, merge, predicate_mask
 
 if TYPE_CHECKING:
@@ -74,6 +75,17 @@ class Step:
     def doing(self, body: Plain | Control) -> Step:
         """The same step with another body."""
         return Step(body, self.span, self.opcode, self.guard, self.negated, self.reads, self.writes)
+
+    def part(self, warp: Warp, mask: int, chosen: int) -> int:
+        """Let the chosen lanes of `mask` go on with the step, and the others behind it. The chosen ones' place."""
+        if "uni" in self.opcode.split("."):
+            raise MachineFault(
+                "MF005", "lanes-part",
+                f"{self.opcode} is for {chosen.bit_count()} of {mask.bit_count()} lanes of CTA {warp.cta.linear} warp "
+                f"{warp.index}, which come to it together",
+                self.span, "PTX ISA 9.7.12: .uni",
+            )  # fmt: skip
+        return warp.part(mask, chosen)
 
     def within(self, around: Callable[[Warp, int, Callable[[], int | Signal | None]], int | Signal | None]) -> Step:
         """The same step, run by `around`, which gets the warp, the lanes and what the step does."""

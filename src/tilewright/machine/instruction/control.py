@@ -27,7 +27,7 @@ def _branch(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) ->
 
 
 def _indexed_branch(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
-    modifiers.flag("uni")
+    uniform = modifiers.flag("uni")
     index, table = expect_operands(instruction, 2)
     slot = decoder.source(instruction, index, WORD32)
     targets = decoder.branch_table(instruction, table)
@@ -44,6 +44,12 @@ def _indexed_branch(decoder: Decoder, instruction: Instruction, modifiers: Modif
             place = targets[chosen]
             lanes_of[place] = lanes_of.get(place, 0) | 1 << (8 * lane)
         (first, lanes), *others = lanes_of.items()
+        if uniform and others:
+            who = f"CTA {warp.cta.linear} warp {warp.index}"
+            raise MachineFault(
+                "MF005", "lanes-part", f"lanes of {who} that come to {instruction.opcode} together go apart",
+                instruction.span, "PTX ISA 9.7.12: .uni",
+            )  # fmt: skip
         warp.current.mask = lanes
         warp.strands.extend(Strand(place, lanes) for place, lanes in others)
         return first

@@ -40,6 +40,11 @@ def needs_all_threads(item: Instruction) -> bool:
     return item.row in _ALIGNED_ROWS or "aligned" in item.modifiers or "aligned" in item.opcode.split(".")
 
 
+def goes_one_way(item: Instruction) -> bool:
+    """Whether lanes that come together to a branch, a call or an end must go one way, by the ISA (`.uni`)."""
+    return "uni" in item.modifiers and (item.guard is not None or item.row == "brx.idx")
+
+
 def varying(text: Text) -> frozenset[str]:
     """The registers in which lanes of one warp may hold different values; kept with the text."""
     if not text.varying:
@@ -49,17 +54,18 @@ def varying(text: Text) -> frozenset[str]:
 
 def apart(text: Text) -> frozenset[int]:
     """The places of instructions for all threads of a warp to which only a part of one may come, among those that a
-    protocol run leaves out."""
+    protocol run leaves out; and of branches that must go one way for lanes which may want to go several."""
     wanted = [
         at
         for at, (item, facts) in enumerate(zip(text.flow.instructions, text.facts, strict=True))
         if not facts.kept and facts.kind == "compute" and needs_all_threads(item)
     ]
-    if not wanted:
+    one_way = [at for at, item in enumerate(text.flow.instructions) if goes_one_way(item)]
+    if not wanted and not one_way:
         return frozenset()
     names = varying(text)
     decided = _decided(text, names)
-    found: set[int] = set()
+    found = {at for at in one_way if not names.isdisjoint(use.register for use in text.facts[at].uses)}
     for at in wanted:
         guard = text.flow.instructions[at].guard
         if text.flow.block_of[at] in decided or (guard is not None and guard.register.name in names):

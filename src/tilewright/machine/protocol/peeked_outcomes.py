@@ -188,7 +188,7 @@ class PeekedOutcomes:
             if not chosen:
                 return None
             if chosen != mask:
-                warp.part(mask, chosen)
+                step.part(warp, mask, chosen)
             return body.act(warp, chosen)
 
         return decide

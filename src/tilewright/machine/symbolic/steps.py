@@ -135,7 +135,7 @@ def _noting_guard(step: Step, wrapper: _Wrapper, body: Control) -> Step:
         if not chosen:
             return None
         if chosen != mask:
-            return warp.part(mask, chosen)
+            return step.part(warp, mask, chosen)
         if body.converged and mask != warp.live:
             return Signal.CONVERGE
         return act(warp, mask)

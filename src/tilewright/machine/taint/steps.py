@@ -25,6 +25,7 @@ from tilewright.machine.core.program import decode_one
 from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.constant_words import LoadAddress, reads_open_constants
+from tilewright.machine.protocol.lanes_together import goes_one_way, varying
 from tilewright.machine.protocol.slicing.slice import Slice
 from tilewright.machine.protocol.slicing.slice_operands import Role, is_volatile, names_taken_work
 from tilewright.machine.taint.copied_size import reads_within
@@ -349,7 +350,7 @@ def _guarded_control(facts: StepFacts, step: Step, body: Control, act: _BODIES, 
         if not chosen:
             return None
         if chosen != mask:
-            return warp.part(mask, chosen)
+            return warp.part(mask, chosen) if origin else step.part(warp, mask, chosen)
         if body.converged and mask != warp.live:
             return Signal.CONVERGE
         return act(warp, mask)
@@ -364,6 +365,8 @@ def _branch(facts: StepFacts, step: Step, body: Control, tracker: Tracker) -> _B
     slot, negated, position = step.guard, step.negated, facts.position
     stays = _staying(facts)
     guarded = facts.instruction.guard is not None
+    varies = not varying(facts.sliced.text).isdisjoint(facts.facts.reads)
+    parts = varies and goes_one_way(facts.instruction)
 
     def branch(warp: Warp, mask: int) -> int | Signal | None:
         taint = tracker.of(warp)
@@ -377,7 +380,7 @@ def _branch(facts: StepFacts, step: Step, body: Control, tracker: Tracker) -> _B
                 taint.registers[each] = taint.registers.get(each, KNOWN) | origin
             if region.stores_locally:
                 taint.local |= origin
-            if region.effect or (region.accesses and (stays is not None or not region.skips)):
+            if region.effect or parts or (region.accesses and (stays is not None or not region.skips)):
                 tracker.decide(facts.span, "branch", origin)
             if stays is not None and (chosen == mask) == stays and chosen in (0, mask):
                 taint.polls[position] = taint.polls.get(position, 0) + 1
@@ -393,7 +396,10 @@ def _branch(facts: StepFacts, step: Step, body: Control, tracker: Tracker) -> _B
             return None
         if chosen != mask:
             strand = warp.current
-            warp.part(mask, chosen)
+            if origin:
+                warp.part(mask, chosen)
+            else:
+                step.part(warp, mask, chosen)
             return result if isinstance(result := body.act(warp, chosen), int) else strand.pc
         return body.act(warp, mask)
 

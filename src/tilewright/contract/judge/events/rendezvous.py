@@ -87,7 +87,9 @@ def cluster_arrive(state: LaunchState, event: ClusterArrive) -> None:
     if not event.relaxed:
         cluster.arriving.join(warp.clock)
         return
-    # A relaxed arrival publishes the inits that fence.mbarrier_init has released, and nothing else.
+    # A relaxed arrival publishes what a fence before it has released, and the inits of fence.mbarrier_init.
+    if warp.release is not None and warp.release_scope in ("cluster", "gpu", "sys"):
+        cluster.arriving.join(warp.release)
     if warp.initialises:
         init = ("init", warp.track)
         cluster.advance(cluster.arriving, init, cluster.at(warp.clock, init))

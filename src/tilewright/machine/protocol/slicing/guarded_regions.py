@@ -33,6 +33,7 @@ from tilewright.frontends.ptx.ast import (
     RegisterDeclaration,
     Symbol,
 )
+from tilewright.machine.protocol.lanes_together import apart
 from tilewright.machine.protocol.slicing.slice import Slice
 from tilewright.machine.protocol.slicing.steering import Steering
 from tilewright.machine.symbolic.reached import reached_by_inputs
@@ -333,11 +334,12 @@ def _wanted(sliced: Slice, steers: Steering) -> tuple[frozenset[int], frozenset[
     """Branches that inputs may decide and that choose what steers the protocol, and the positions on their ways."""
     flow, facts = sliced.text.flow, sliced.text.facts
     followed = reached_by_inputs(sliced, True, grid=True, data=True)
+    one_way = apart(sliced.text)
     found: set[int] = set()
     inside: set[int] = set()
     for position in sliced.executed:
         item = flow.instructions[position]
-        if item.row != "bra" or item.guard is None or item.guard.register.name not in followed:
+        if item.row != "bra" or item.guard is None or item.guard.register.name not in followed or position in one_way:
             continue
         within = frozenset(flow.positions(flow.region(position)))
         if len(within) > 2 * _MOST or position in within:

@@ -145,7 +145,7 @@ def protocol_slice(
     endings: list[Ending] = [ending_of(text.flow, text.facts, text.definitions, loop) for loop in text.flow.loops]
     stuck = _of_stuck_loops(text, endings)
     choices = _choices(text) - stuck
-    deciding: set[int] = set()
+    deciding = set(choices & looked_at)
     while True:
         chosen = tuple(sink for sink in sinks if sink.position not in choices or sink.position in deciding)
         registers, _, loads, joined = _closure(text, (sink.register for sink in chosen), stores)
