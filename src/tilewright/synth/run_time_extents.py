@@ -23,10 +23,10 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import CascadeAxes, contractions, first_alike, load_number, refuse_at
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import dots, grouping, loads, parameter_name, stores, the_grid
-from tilewright.ir.tile.gather import read_tensor
+from tilewright.ir.tile.facts import dots, gathers, grid_axes, grouping, loads, loops, parameter_name, stores, the_grid
+from tilewright.ir.tile.gather import Table, read_tensor
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import TensorType, axes_text, tensor_type
@@ -64,10 +64,15 @@ def _folded_axis(op: Operation) -> str:
 def _unsupported(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Operation, str]]:
     if grouping(program) is not None:
         yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
+    listed = {each for argument in program.body.block.args for each in tensor_type(argument).axis_names}
+    sizes = [block_size(each) for each in listed if base_axis(each) == axis]
+    if all(program.run_time[axis].multiple_of % size for size in sizes):
+        largest = max(sizes, default=1)
+        yield program, f"no array says the extent of {axis}, of which blocks of {largest} are whole at some extents alone"
     for argument in program.body.block.args:
         names, name = tensor_type(argument).axis_names, parameter_name(program, argument)
         blocks = [each for each in names if base_axis(each) == axis and each != axis]
-        if any(not isinstance(program.sizes[each], int) for each in blocks):
+        if not _multiplies(program) and any(not isinstance(program.sizes[each], int) for each in blocks):
             yield (
                 program,
                 f"{name} over {axes_text(names)} has blocks of {axis}, whose extent only the launch knows",
@@ -116,7 +121,10 @@ def refuse_run_time_strides(program: tile.ProgramOp, d: CascadeDecisions) -> Non
 def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:
     """Raise TilewrightError where a walk has a run-time axis that neither its rows lie along nor it goes along itself.
     summed: whether it only sums, whose columns may be cut into tiles as well."""
-    for axis in program.run_time:
+    looked_up = {
+        each.axis for op in gathers(program) for each in op.dimensions if isinstance(each.where, Table)
+    } - {*grid_axes(program), *(loop.axis.data for loop in loops(program))}
+    for axis in program.run_time.keys() - looked_up:
         if axis not in (axes.row, axes.streamed, *axes.batch) and not (summed and axis == axes.column):
             message = f"{axis}, whose extent only the launch knows, is not that of this walk's rows"
             refuse_at(program, message, SUPPORTED)
