@@ -62,8 +62,10 @@ def _folded_axis(op: Operation) -> str:
 
 
 def _unsupported(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Operation, str]]:
-    if grouping(program) is not None:
-        yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
+    groups = grouping(program)
+    if groups is not None and (groups.kind == "within" or axis != groups.ragged):
+        of_rows = "" if groups.kind == "within" else f", but for {groups.ragged}"
+        yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known{of_rows}"
     listed = {each for argument in program.body.block.args for each in tensor_type(argument).axis_names}
     sizes = [block_size(each) for each in listed if base_axis(each) == axis]
     if all(program.run_time[axis].multiple_of % size for size in sizes):

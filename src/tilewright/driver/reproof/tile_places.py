@@ -53,7 +53,7 @@ from tilewright.frontends.ptx.ast import (
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import grid_axes, parameter_name
+from tilewright.ir.tile.facts import grid_axes, grouping, parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, UNITS, WALKED, count_name, extent_name, stride_name
 
@@ -303,7 +303,8 @@ def misplaced_at_run_time(
     """The same of a program with run-time axes, for every number of tiles that their ranges have: of an axis of the
     grid where they lie, of one that is walked how many the launch passes. plan: of the program, which says what the
     launch passes. A text, why that is not known: a range has too many, or not all of a place is followed."""
-    steps = _steps_of(program)
+    grouped = grouping(program) is not None
+    steps = {} if grouped else _steps_of(program)
     kernel = next((each for each in large.kernels if each.name == launch.entry), None)
     if steps is None or kernel is None or plan.run_time is None:
         return f"where tiles lie along {', '.join(program.run_time)} is not known of this kind of program"
@@ -330,6 +331,9 @@ def misplaced_at_run_time(
             return _misread(f"a launch passes {named} as a stride, which is {stride}")
     if unlike := _other_units(program, passed.get(f"size_{UNITS}")):
         return _misread(unlike)
+    if grouped:
+        # Where tiles lie follows from the array of limits, which clamps to the extent, at any extent alike.
+        return ()
     for axis in program.run_time.keys() & {_walked_axis(program)}:
         count, size = passed.get(f"size_{count_name(WALKED)}"), tile_extent(program, axis)
         if found := _miscounted_walk(count, axis, program.run_time[axis], size):
