@@ -61,9 +61,15 @@ def _folded_axis(op: Operation) -> str:
             return ""
 
 
+def _looked_up(program: tile.ProgramOp) -> set[str]:
+    """The axes along which only tables say places, as along the pages of a pool."""
+    by_table = {each.axis for op in gathers(program) for each in op.dimensions if isinstance(each.where, Table)}
+    return by_table - {*grid_axes(program), *(loop.axis.data for loop in loops(program))}
+
+
 def _unsupported(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Operation, str]]:
     groups = grouping(program)
-    if groups is not None and (groups.kind == "within" or axis != groups.ragged):
+    if groups is not None and (groups.kind == "within" or axis not in {groups.ragged, *_looked_up(program)}):
         of_rows = "" if groups.kind == "within" else f", but for {groups.ragged}"
         yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known{of_rows}"
     listed = {each for argument in program.body.block.args for each in tensor_type(argument).axis_names}
@@ -123,10 +129,7 @@ def refuse_run_time_strides(program: tile.ProgramOp, d: CascadeDecisions) -> Non
 def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:
     """Raise TilewrightError where a walk has a run-time axis that neither its rows lie along nor it goes along itself.
     summed: whether it only sums, whose columns may be cut into tiles as well."""
-    looked_up = {
-        each.axis for op in gathers(program) for each in op.dimensions if isinstance(each.where, Table)
-    } - {*grid_axes(program), *(loop.axis.data for loop in loops(program))}
-    for axis in program.run_time.keys() - looked_up:
+    for axis in program.run_time.keys() - _looked_up(program):
         if axis not in (axes.row, axes.streamed, *axes.batch) and not (summed and axis == axes.column):
             message = f"{axis}, whose extent only the launch knows, is not that of this walk's rows"
             refuse_at(program, message, SUPPORTED)
