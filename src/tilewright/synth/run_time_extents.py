@@ -75,8 +75,8 @@ def _unsupported(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Operation
     listed = {each for argument in program.body.block.args for each in tensor_type(argument).axis_names}
     sizes = [block_size(each) for each in listed if base_axis(each) == axis]
     if all(program.run_time[axis].multiple_of % size for size in sizes):
-        largest = max(sizes, default=1)
-        yield program, f"no array says the extent of {axis}, of which blocks of {largest} are whole at some extents alone"
+        size = min(sizes, default=1)
+        yield program, f"no array says the extent of {axis}, whose blocks of {size} are whole at some extents alone"
     for argument in program.body.block.args:
         names, name = tensor_type(argument).axis_names, parameter_name(program, argument)
         blocks = [each for each in names if base_axis(each) == axis and each != axis]
@@ -109,15 +109,21 @@ def refuse_run_time_strides(program: tile.ProgramOp, d: CascadeDecisions) -> Non
     """Raise TilewrightError where an array that tensor maps reach lies at some extent as in none, and where strides of
     scales of a product are no numbers."""
     scales = {scale for dot in dots(program) for scale in dot.scales}
-    mapped = {slot.load for slot in d.slots if not slot.piece_bytes}
+    mapped = {slot.load: slot for slot in d.slots if not slot.piece_bytes}
     for op in (*loads(program), *stores(program)):
         tensor = tensor_type(read_tensor(op.tensor))
         name = parameter_name(program, read_tensor(op.tensor))
         if isinstance(op, tile.LoadOp):
-            by_map = load_number(program, first_alike(program, op)) in mapped
+            slot = mapped.get(load_number(program, first_alike(program, op)))
+            by_map = slot is not None
+            of_walk = slot is None or slot.factors
+            blocks = [axis for axis in tensor.axis_names if base_axis(axis) == d.streamed != axis]
+            if of_walk and any(not isinstance(program.sizes[axis], int) for axis in blocks):
+                words = f"{name} has blocks of {d.streamed}, along which this walk goes as far as the launch says"
+                refuse_at(op, words, f"give the extent of {d.streamed}")
             sides = zip(tensor.axis_names, tensor.stride_sizes, strict=True)
             sized = any(not isinstance(stride, int) for axis, stride in sides if axis not in d.batch)
-            if sized and op.result in scales:
+            if sized and of_walk and (blocks or op.result in scales):
                 words = f"how far apart the scales in {name} are, only the launch knows"
                 refuse_at(op, words, f"give the strides of {name}")
         else:

@@ -74,9 +74,10 @@ _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
 _WORTH_PARTS = 0.96
 """The same of parts of its axis: both are estimated as walks alike, or by the bytes of device memory."""
-_FEWER = 4
-"""Between the most places of a batch that a kernel of few serves and the most of the next one. A policy: of parts that
-suit the least, the most have so many times as many as needed."""
+_FEW, _FEWER = 0.75, 4
+"""Of the multiprocessors, those that have a tile of the most places of a batch that are few; and so many times fewer
+places are served by a kernel of their own. A policy: of parts that suit the least, the most have so many times as many
+as needed."""
 _OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "asserts")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
 
@@ -153,8 +154,8 @@ def _with_few_in_parts(module: ModuleOp, target: Target, wanted: Wanted) -> tupl
 
 
 def _ends_of_few(parts: Sequence[Part], target: Target) -> list[tuple[str, int]]:
-    """Of a walk that does more than sum, and an axis of its batch that has a range: up to how many places leave half of
-    the multiprocessors idle, and more of them."""
+    """Of a walk that does more than sum, and an axis of its batch that has a range: up to how many places leave so many
+    multiprocessors idle that its parts may be quicker, and more of them."""
     found: list[tuple[str, int]] = []
     if len(parts) != 1 or not isinstance(parts[0].decisions, CascadeDecisions) or parts[0].decisions.sums_alone:
         return found
@@ -162,7 +163,7 @@ def _ends_of_few(parts: Sequence[Part], target: Target) -> list[tuple[str, int]]
     for axis, values in program.run_time.items():
         if axis in decisions.batch and not found:
             of_place = shares_of_work(program, decisions, target) / values.most
-            most = int(target.limit("device.multiprocessors") / 2 / of_place)
+            most = int(target.limit("device.multiprocessors") * _FEW / of_place)
             while (end := min(most, values.most - values.multiple_of)) >= values.least_launched:
                 found.insert(0, (axis, end - end % values.multiple_of))
                 most = end // _FEWER

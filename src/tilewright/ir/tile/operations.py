@@ -64,7 +64,7 @@ from xdsl.traits import (
 from tilewright.base.element import Element
 from tilewright.base.size import Range, Size
 from tilewright.ir.sizes import RangeAttr, ranges_attr, ranges_of
-from tilewright.ir.tile.axes import axis_size, base_axis, block_axis, block_size, blocks_of
+from tilewright.ir.tile.axes import axis_size, block_axis, blocks_of
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.elementwise import (
     BinaryOp,

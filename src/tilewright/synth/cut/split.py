@@ -13,8 +13,8 @@ Both are the program's own operations, in an order that extents alone decide: th
 Other axes may be run-time ones; states then lie as at the largest extents.
 
 Not handled: parts that overlap of folds alone, and of products without a fold; values stored along the axis, folds that
-need a second walk, a run-time axis, arrays whose strides a launch says, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each
-split by `certificate`.
+need a second walk, a run-time axis, arrays whose strides a launch says, values over blocks of the axis. Checked by:
+tests/synth/cut/test_split.py and tests/end_to_end/test_run_time_parts.py, and each split by `certificate`.
 """
 
 from __future__ import annotations
