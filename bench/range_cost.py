@@ -86,6 +86,7 @@ def cases() -> list[RangeCase]:
     found += _at("causal_attention", heads, queries, ("T", 1, 2048, 1), below=1025)
     found += _at("causal_attention", heads, ("B", 1, 16, 1), below=5)
     found += _at("grouped_heads", few, ("B", 1, 64, 1), below=9)
+    found += [*_at("grouped_heads", few, ("B", 1, 64, 1), below=1)][1:]
     found += _at("grouped_heads", few, ("T", 1, 8192, 1), below=4097)
     columns, wide = ("N", 8, 4096, 8), {"M": 8192, "N": 4096}
     found += _at("linear_relu", layer, columns, below=3000)

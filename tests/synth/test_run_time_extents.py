@@ -9,7 +9,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import Extent, Range
 from tilewright.driver.compile.compile import compile_kernel
-from tilewright.driver.compile.kernels import grouped_kernel, matmul_kernel
+from tilewright.driver.compile.kernels import grouped_kernel, masked_kernel, matmul_kernel
 from tilewright.driver.compile.kernels_scaled import scaled_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
@@ -86,6 +86,19 @@ def biased(
 
 
 @tw.kernel
+def in_pages(
+    q: tw.Tensor["B", "E"],
+    k: tw.Tensor["P", "S", "E"],
+    v: tw.Tensor["P", "S", "F"],
+    table: tw.Tensor["B", "T/16", tw.i32],
+    o: tw.Tensor["B", "F"],
+):
+    b, t, e, f = tw.axes("B T E F")
+    s = tw.dot(q[b, e], k[table[b, t // 16], t % 16, e], over=e)
+    o[b, f] = tw.dot(tw.softmax(s, over=t), v[table[b, t // 16], t % 16, f], over=t)
+
+
+@tw.kernel
 def in_blocks(x: tw.Tensor["M", "N"], s: tw.Tensor["M/2", "N"], y: tw.Tensor["M", "N"]):  # here
     i, j = tw.grid("M", "N")
     y[i, j] = x[i, j] * s[i // 2, j]
@@ -107,7 +120,9 @@ REFUSED = [
         "parts of a are K * 2 bytes apart, at some extents no multiple of 16",
     ),
     (in_blocks, {"M": SOME, "N": 64}, "has blocks of M"),
-    (grouped_kernel("none", False), {"T": SOME, "G": 4, "N": 64, "K": 64}, "rows stand in groups"),
+    (grouped_kernel("none", False), {"T": 300, "G": 4, "N": SOME, "K": 64}, "N must be known, but for T"),
+    (masked_kernel("none"), {"M": SOME, "G": 4, "N": 64, "K": 64}, "the extent of M must be known"),
+    (in_pages, {"B": 2, "P": 9, "S": 16, "T": tw.dynamic(8, 64, multiple_of=8), "E": 64, "F": 64}, "no array says the"),
 ]
 
 

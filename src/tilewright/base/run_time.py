@@ -24,7 +24,7 @@ from tilewright.base.plan import (
     ScalarParam,
     TensorMapParam,
 )
-from tilewright.base.size import Extent, Range, Size, value_of
+from tilewright.base.size import Computed, Extent, Range, Size, value_of
 
 
 def plan_at(plan: LaunchPlan, extents: Mapping[str, int]) -> LaunchPlan:
@@ -102,11 +102,12 @@ def extents_of(plan: LaunchPlan, shapes: Mapping[str, Sequence[int]]) -> dict[st
                 remedy="pass an array of as many dimensions",
             )
         for size, extent in zip(shape, given, strict=True):
-            if isinstance(size, Extent):
-                known, where = found.setdefault(size.axis, (extent, buffer.name))
-                if known != extent:
+            if (said := _said(size, extent, dict(sizes.ranges))) is not None:
+                axis, elements = said
+                known, where = found.setdefault(axis, (elements, buffer.name))
+                if known != elements:
                     raise TilewrightError(
-                        f"axis {size.axis} is {known} in {where} and {extent} in {buffer.name}",
+                        f"axis {axis} is {known} in {where} and {elements} in {buffer.name}",
                         remedy="pass arrays that agree",
                     )
     for axis, values in sizes.ranges:
@@ -114,6 +115,17 @@ def extents_of(plan: LaunchPlan, shapes: Mapping[str, Sequence[int]]) -> dict[st
             raise TilewrightError(f"no array says the extent of axis {axis}", remedy="pass an output that has it")
         require_in_range(axis, values, found[axis][0])
     return {axis: extent for axis, (extent, _) in found.items()}
+
+
+def _said(size: Size, given: int, ranges: Mapping[str, Range]) -> tuple[str, int] | None:
+    """The axis and its extent, where an array's extent says it: of blocks if all are whole."""
+    match size:
+        case Extent(axis):
+            return axis, given
+        case Computed("ceil_div", Extent(axis), int(block)) if ranges[axis].multiple_of % block == 0:
+            return axis, given * block
+        case _:
+            return None
 
 
 def largest_extents(plan: LaunchPlan) -> dict[str, int]:

@@ -380,6 +380,11 @@ class MapDimensions:
     outer: Dimension
     further: tuple[Dimension, ...]
 
+    @property
+    def own_axes(self) -> tuple[str, ...]:
+        """Of the array."""
+        return tuple(each.axis for each in (self.inner, self.outer, *self.further))
+
     def strides_bytes(self, element_bytes: int) -> tuple[int, ...]:
         """Of all dimensions but the innermost. A single element is apart from no other: any stride describes it."""
         apart = [(each.extent, each.stride * element_bytes) for each in (self.outer, *self.further)]

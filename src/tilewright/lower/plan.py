@@ -26,7 +26,7 @@ from tilewright.base.plan import (
     TensorMap,
     TensorMapParam,
 )
-from tilewright.base.size import Size, value_of
+from tilewright.base.size import Computed, Extent, Range, Size, computed, value_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import PartialAddOp
 from tilewright.ir.ac.team import TeamSumOp
@@ -74,6 +74,10 @@ def sequence_plan(
                 name = free_name(name, taken)
                 names[buffer.name] = name
                 taken = taken | {name}
+            if name not in given:
+                # Of a part that is launched at some extents alone no more than it needs.
+                fewer = {axis: each for axis, each in part.ranges if each.most < program.run_time[axis].most}
+                shape = tuple(_at_most(size, fewer) for size in shape)
             known = next((each for each in listed if each.name == name), None)
             if name in handed and known is not None and not _has(known, buffer):
                 raise ValueError(f"{name} is {known} to one part and {buffer} to another")
@@ -88,6 +92,17 @@ def sequence_plan(
     shapes = tuple(sizes[buffer.name] for buffer in listed)
     strides = _sized(tuple(apart.get(buffer.name, buffer.strides) for buffer in listed))
     return replace(plan, run_time=RunTimeSizes(tuple(program.run_time.items()), shapes, tuple(run_time), strides))
+
+
+def _at_most(size: Size, ranges: Mapping[str, Range]) -> Size:
+    """A size, at extents past these ranges as at the most of them."""
+    match size:
+        case Extent(axis) if axis in ranges:
+            return computed("min", size, ranges[axis].most)
+        case Computed(function, left, right):
+            return computed(function, _at_most(left, ranges), _at_most(right, ranges))
+        case _:
+            return size
 
 
 def _sized(strides: tuple[tuple[Size, ...], ...]) -> tuple[tuple[Size, ...], ...]:

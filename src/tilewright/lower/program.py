@@ -52,7 +52,7 @@ def map_dims(program: tile.ProgramOp, decision: MapDecision, axes: Sequence[str]
     sizes, extents = program.sizes, program.extents
     dims: list[Size] = list(decision.dims)
     for at, axis in enumerate(axes):
-        if axis in program.run_time:
+        if not isinstance(sizes[axis], int):
             assert dims[at] == extents[axis], f"dimension {at} of a map is {dims[at]}, not {axis}"
             dims[at] = sizes[axis]
     return tuple(dims)

@@ -77,7 +77,7 @@ def cases_of_range(module: ModuleOp) -> tuple[tuple[ModuleOp, Size], ...]:
     for axis, values in program.run_time.items():
         if values.least == 0 and any(axis not in tensor_type(each.tensor).axis_names for each in stores(program)):
             some = Range(values.multiple_of, values.most, values.multiple_of)
-            sides = ((_with_extent(module, axis, 0), (1, 0)), (_with_extent(module, axis, some), (0, 1)))
+            sides = ((_with_extent(module, axis, 0), (1, 0)), (with_range(module, axis, some), (0, 1)))
             return tuple(
                 (each, computed("*", chosen(Extent(axis), here), there))
                 for side, here in sides
@@ -86,28 +86,49 @@ def cases_of_range(module: ModuleOp) -> tuple[tuple[ModuleOp, Size], ...]:
     return ((module, 1),)
 
 
-def _with_extent(module: ModuleOp, axis: str, extent: int | Range) -> ModuleOp:
-    """A copy of a program whose run-time axis has another range, or no elements, under a name that says so."""
+def parts_of_range(module: ModuleOp, axis: str, most: int) -> tuple[tuple[ModuleOp, Size], ...]:
+    """A traced program as two, of which the first is launched at extents of a run-time axis up to `most`, the other at
+    larger ones; each with a size that is 0 at the extents at which the other one is launched."""
+    values = the_program(module).run_time[axis]
+    few = with_range(module, axis, Range(values.least, most, values.multiple_of))
+    program = the_program(few)
+    program.properties["sym_name"] = StringAttr(f"{program.sym_name.data}_{axis}_to_{most}")
+    many = with_range(module, axis, Range(most + values.multiple_of, values.most, values.multiple_of))
+    past = computed("ceil_div", Extent(axis), most)
+    return (few, chosen(past, (1, 1, 0))), (many, chosen(past, (0, 0, 1)))
+
+
+def with_range(module: ModuleOp, axis: str, values: Range) -> ModuleOp:
+    """A copy of a program whose run-time axis has another range."""
+    found = _with_extent(module, axis, values.most)
+    program = the_program(found)
+    program.properties["ranges"] = ranges_attr({**program.run_time, axis: values})
+    program.properties["sym_name"] = the_program(module).sym_name
+    return found
+
+
+def _with_extent(module: ModuleOp, axis: str, extent: int) -> ModuleOp:
+    """A copy of a program whose run-time axis has a known extent, under a name that says so."""
     found = module.clone()
     program = the_program(found)
     ranges = {**program.run_time}
     del ranges[axis]
-    if isinstance(extent, Range):
-        ranges[axis] = extent
-    else:
-        program.properties["sym_name"] = StringAttr(f"{program.sym_name.data}_without_{axis}")
-        extents = {**program.extents, axis: extent}
-        extents = {each: derived_extent(each, extents) for each in extents}
-        program.properties["axes"] = DictionaryAttr({each: IntegerAttr(size, i64) for each, size in extents.items()})
-        for argument in list(program.body.block.args):
-            tensor = tensor_type(argument)
-            if axis in map(base_axis, tensor.axis_names):
-                shape = [extents[each] for each in tensor.axis_names]
-                dense = [math.prod(max(1, each) for each in shape[at + 1 :]) for at in range(len(shape))]
-                kind = TensorType.of(tensor.axis_names, shape, dense, tensor.element_kind, tensor.refinement)
-                fresh = program.body.block.insert_arg(kind, argument.index)
-                argument.replace_all_uses_with(fresh)
-                program.body.block.erase_arg(argument)
+    how = str(extent) if extent else ""
+    program.properties["sym_name"] = StringAttr(f"{program.sym_name.data}_{'with' if how else 'without'}_{axis}{how}")
+    extents = {**program.extents, axis: extent}
+    extents = {each: derived_extent(each, extents) for each in extents}
+    program.properties["axes"] = DictionaryAttr({each: IntegerAttr(size, i64) for each, size in extents.items()})
+    for argument in list(program.body.block.args):
+        tensor = tensor_type(argument)
+        if axis in map(base_axis, tensor.axis_names):
+            shape = [extents[each] for each in tensor.axis_names]
+            strides: list[Size] = list(tensor.stride_sizes)
+            if not extent:
+                strides = [math.prod(max(1, each) for each in shape[at + 1 :]) for at in range(len(shape))]
+            kind = TensorType.of(tensor.axis_names, shape, strides, tensor.element_kind, tensor.refinement)
+            fresh = program.body.block.insert_arg(kind, argument.index)
+            argument.replace_all_uses_with(fresh)
+            program.body.block.erase_arg(argument)
     if ranges:
         program.properties["ranges"] = ranges_attr(ranges)
     else:

@@ -23,10 +23,10 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import CascadeAxes, contractions, first_alike, load_number, refuse_at
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import dots, grouping, loads, parameter_name, stores, the_grid
-from tilewright.ir.tile.gather import read_tensor
+from tilewright.ir.tile.facts import dots, gathers, grid_axes, grouping, loads, loops, parameter_name, stores, the_grid
+from tilewright.ir.tile.gather import Table, read_tensor
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import TensorType, axes_text, tensor_type
@@ -61,13 +61,26 @@ def _folded_axis(op: Operation) -> str:
             return ""
 
 
+def _looked_up(program: tile.ProgramOp) -> set[str]:
+    """The axes along which only tables say places, as along the pages of a pool."""
+    by_table = {each.axis for op in gathers(program) for each in op.dimensions if isinstance(each.where, Table)}
+    return by_table - {*grid_axes(program), *(loop.axis.data for loop in loops(program))}
+
+
 def _unsupported(program: tile.ProgramOp, axis: str) -> Iterator[tuple[Operation, str]]:
-    if grouping(program) is not None:
-        yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
+    groups = grouping(program)
+    if groups is not None and (groups.kind == "within" or axis not in {groups.ragged, *_looked_up(program)}):
+        of_rows = "" if groups.kind == "within" else f", but for {groups.ragged}"
+        yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known{of_rows}"
+    listed = {each for argument in program.body.block.args for each in tensor_type(argument).axis_names}
+    sizes = [block_size(each) for each in listed if base_axis(each) == axis]
+    if all(program.run_time[axis].multiple_of % size for size in sizes):
+        size = min(sizes, default=1)
+        yield program, f"no array says the extent of {axis}, whose blocks of {size} are whole at some extents alone"
     for argument in program.body.block.args:
         names, name = tensor_type(argument).axis_names, parameter_name(program, argument)
         blocks = [each for each in names if base_axis(each) == axis and each != axis]
-        if any(not isinstance(program.sizes[each], int) for each in blocks):
+        if not _multiplies(program) and any(not isinstance(program.sizes[each], int) for each in blocks):
             yield (
                 program,
                 f"{name} over {axes_text(names)} has blocks of {axis}, whose extent only the launch knows",
@@ -96,15 +109,21 @@ def refuse_run_time_strides(program: tile.ProgramOp, d: CascadeDecisions) -> Non
     """Raise TilewrightError where an array that tensor maps reach lies at some extent as in none, and where strides of
     scales of a product are no numbers."""
     scales = {scale for dot in dots(program) for scale in dot.scales}
-    mapped = {slot.load for slot in d.slots if not slot.piece_bytes}
+    mapped = {slot.load: slot for slot in d.slots if not slot.piece_bytes}
     for op in (*loads(program), *stores(program)):
         tensor = tensor_type(read_tensor(op.tensor))
         name = parameter_name(program, read_tensor(op.tensor))
         if isinstance(op, tile.LoadOp):
-            by_map = load_number(program, first_alike(program, op)) in mapped
+            slot = mapped.get(load_number(program, first_alike(program, op)))
+            by_map = slot is not None
+            of_walk = slot is None or slot.factors
+            blocks = [axis for axis in tensor.axis_names if base_axis(axis) == d.streamed != axis]
+            if of_walk and any(not isinstance(program.sizes[axis], int) for axis in blocks):
+                words = f"{name} has blocks of {d.streamed}, along which this walk goes as far as the launch says"
+                refuse_at(op, words, f"give the extent of {d.streamed}")
             sides = zip(tensor.axis_names, tensor.stride_sizes, strict=True)
             sized = any(not isinstance(stride, int) for axis, stride in sides if axis not in d.batch)
-            if sized and op.result in scales:
+            if sized and of_walk and (blocks or op.result in scales):
                 words = f"how far apart the scales in {name} are, only the launch knows"
                 refuse_at(op, words, f"give the strides of {name}")
         else:
@@ -116,7 +135,7 @@ def refuse_run_time_strides(program: tile.ProgramOp, d: CascadeDecisions) -> Non
 def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:
     """Raise TilewrightError where a walk has a run-time axis that neither its rows lie along nor it goes along itself.
     summed: whether it only sums, whose columns may be cut into tiles as well."""
-    for axis in program.run_time:
+    for axis in program.run_time.keys() - _looked_up(program):
         if axis not in (axes.row, axes.streamed, *axes.batch) and not (summed and axis == axes.column):
             message = f"{axis}, whose extent only the launch knows, is not that of this walk's rows"
             refuse_at(program, message, SUPPORTED)

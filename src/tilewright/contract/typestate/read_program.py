@@ -10,6 +10,7 @@ tests/contract/typestate/test_typestate*.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import cast, get_args
@@ -20,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
-from tilewright.base.size import Chosen, Computed, Extent, Range, axes_of
+from tilewright.base.size import Chosen, Computed, Extent, Range, Size, axes_of, bounds, computed, divisor
 from tilewright.contract.judge.events.prefetches import check_prefetch
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.launch_extents import check_extents
@@ -293,28 +294,33 @@ def _check_legal(op: ac.TensorMapOp, element: Element, swizzle: str, facts: Targ
         findings.doubt(problem.message, op)
 
 
-def _launched(values: Range) -> tuple[int, int, int]:
-    return values.least_launched, values.most, values.multiple_of
+def _of_named(size: Size, ranges: Mapping[str, Range], named: dict[Size, Dim]) -> Size:
+    """A size as sums and products of named ones, which are put into `named`: extents, and whatever else is computed of
+    these, such as a number of blocks, of which the bounds and a divisor are known."""
+    match size:
+        case int():
+            return size
+        case Computed("*" | "+" as function, left, right):
+            return computed(function, _of_named(left, ranges, named), _of_named(right, ranges, named))
+        case Extent(axis):
+            values = ranges[axis]
+            dim = Dim(axis, values.least_launched, values.most, values.multiple_of)
+        case Computed() | Chosen():
+            name = f"{min(axes_of(size))}_{len(named)}"
+            while name in ranges or name in {each.name for each in named.values()}:
+                name += "_"
+            dim = Dim(name, *bounds(size, ranges), divisor(size, ranges))
+    return Extent(named.setdefault(size, dim).name)
 
 
 def _check_legal_at_all(op: ac.TensorMapOp, largest: TensorMap, facts: Target, findings: Findings) -> None:
     """The same rules, at every extent of the run-time axes among the map's. largest: the map of the largest ones."""
     ranges = ranges_at(op)
-    dims: list[int | Dim] = []
-    for size in sizes_of(op.dims):
-        match size:
-            case int():
-                dims.append(size)
-            case Extent(axis):
-                dims.append(Dim(axis, *_launched(ranges[axis])))
-            case Computed() | Chosen():
-                findings.doubt(f"a tensor map of an extent {size}, which is computed of an axis's", op)
-                return
-    strides = tuple(size if isinstance(size, int) else str(size) for size in sizes_of(op.strides_bytes))
-    named = {axis for size in sizes_of(op.strides_bytes) for axis in axes_of(size)}
-    sizes = tuple(Dim(axis, *_launched(ranges[axis])) for axis in sorted(named))
+    named: dict[Size, Dim] = {}
+    parts = ((_of_named(size, ranges, named) for size in sizes_of(each)) for each in (op.dims, op.strides_bytes))
+    dims, strides = (tuple(size if isinstance(size, int) else str(size) for size in part) for part in parts)
     described = SymbolicMap(
-        largest.element.value, tuple(dims), strides, largest.box, swizzle=largest.swizzle, sizes=sizes
+        largest.element.value, dims, strides, largest.box, swizzle=largest.swizzle, sizes=tuple(named.values())
     )
     answer = prove(described, facts)
     if answer.answer != "legal":

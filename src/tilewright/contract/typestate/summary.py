@@ -133,7 +133,7 @@ class GroupLoop:
     group: str
     end: str
     tile_rows: int
-    most_rows: int
+    most_rows: Size
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ tests/driver/compile/test_sequence.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Literal
@@ -26,7 +26,7 @@ from typing import Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.size import Size
+from tilewright.base.size import Range, Size, computed
 from tilewright.base.span import Span
 from tilewright.driver.compile.met import Met
 from tilewright.driver.compile.walked import walk_of
@@ -49,6 +49,7 @@ from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.cut.split import splits
 from tilewright.synth.cut.time import (
+    Parts,
     array_bytes,
     busy_multiprocessors,
     least_microseconds,
@@ -58,7 +59,7 @@ from tilewright.synth.cut.time import (
 )
 from tilewright.synth.cut.widened_before import widened_before
 from tilewright.synth.decide import decide
-from tilewright.synth.empty_axes import cases_of_range, empty_words, without_empty_axes
+from tilewright.synth.empty_axes import cases_of_range, empty_words, parts_of_range, with_range, without_empty_axes
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
@@ -73,6 +74,10 @@ _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
 _WORTH_PARTS = 0.96
 """The same of parts of its axis: both are estimated as walks alike, or by the bytes of device memory."""
+_FEW, _FEWER = 0.75, 4
+"""Of the multiprocessors, those that have a tile of the most places of a batch that are few; and so many times fewer
+places are served by a kernel of their own. A policy: of parts that suit the least, the most have so many times as many
+as needed."""
 _OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "asserts")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
 
@@ -120,13 +125,60 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     found: list[Part] = []
     for case, there in cases_of_range(module):
         programs = without_empty_axes(case)
-        parts = tuple(part for each in programs for part in _chain(each, target, wanted))
+        parts = tuple(part for each in programs for part in _with_few_in_parts(each, target, wanted))
         if programs != (case,):
             words = f"{empty_words(the_program(case))}, so that folds are numbers"
             parts = tuple(_explained(part, words) for part in parts)
-        parts = launched(_derived(parts), target, wanted) if parts else ()
-        found += [replace(part, launched=there) for part in parts]
+        parts = tuple(replace(part, launched=computed("*", there, part.launched)) for part in _derived(parts))
+        found += launched(parts, target, wanted)
     return tuple(found)
+
+
+def _with_few_in_parts(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """The parts of a program; where one kernel serves a batch of a range, and few places of it leave multiprocessors
+    idle, with others before that are launched for these: in parts of the axis that it walks."""
+    parts = _chain(module, target, wanted)
+    ends = [] if wanted.cut is not None or _is_decided(wanted) else _ends_of_few(parts, target)
+    pieces, rest, here = list[tuple[ModuleOp, Size]](), module, 1
+    for axis, end in ends:
+        (few, is_few), (rest, is_more) = parts_of_range(rest, axis, end)
+        pieces.append((few, computed("*", here, is_few)))
+        here = computed("*", here, is_more)
+    found: list[Part] = []
+    for few, there in pieces:
+        in_parts = _chain(few, target, wanted)
+        if len(in_parts) == 1:
+            return parts
+        found += [replace(each, launched=there) for each in in_parts]
+    return (*found, *(replace(each, launched=here) for each in _chain(rest, target, wanted))) if found else parts
+
+
+def _ends_of_few(parts: Sequence[Part], target: Target) -> list[tuple[str, int]]:
+    """Of a walk that does more than sum, and an axis of its batch that has a range: up to how many places leave so many
+    multiprocessors idle that its parts may be quicker, and more of them."""
+    found: list[tuple[str, int]] = []
+    if len(parts) != 1 or not isinstance(parts[0].decisions, CascadeDecisions) or parts[0].decisions.sums_alone:
+        return found
+    program, decisions = the_program(parts[0].module), parts[0].decisions
+    for axis, values in program.run_time.items():
+        if axis in decisions.batch and not found:
+            of_place = shares_of_work(program, decisions, target) / values.most
+            most = int(target.limit("device.multiprocessors") * _FEW / of_place)
+            while (end := min(most, values.most - values.multiple_of)) >= values.least_launched:
+                found.insert(0, (axis, end - end % values.multiple_of))
+                most = end // _FEWER
+    return found
+
+
+def _in_parts_of_range(part: Part, target: Target) -> Callable[[Parts], float]:
+    """What `microseconds_in_parts` says; of batches of a range the mean of the least and the most."""
+    module = part.module
+    for axis, values in the_program(module).run_time.items():
+        module = with_range(module, axis, Range(values.least_launched, values.least_launched))
+    most, least = (
+        microseconds_in_parts(the_program(each), part.decisions, target) for each in (part.module, module)
+    )
+    return lambda parts: math.sqrt(most(parts) * least(parts))
 
 
 def decided_anew(parts: Sequence[Part], target: Target, wishes: Mapping[str, Wanted]) -> tuple[Part, ...]:
@@ -379,7 +431,15 @@ def _explained(part: Part, words: str) -> Part:
 
 
 def launched(parts: Sequence[Part], target: Target, wanted: Wanted) -> tuple[Part, ...]:
-    """The parts of a program, in launch order, with how each of them begins, and what is kept for the next."""
+    """The parts of a program, in launch order, with how each of them begins, and what is kept for the next: of those
+    that are launched together."""
+    found: list[Part] = []
+    for there in dict.fromkeys(part.launched for part in parts):
+        found += _begun([part for part in parts if part.launched == there], target, wanted)
+    return tuple(found)
+
+
+def _begun(parts: Sequence[Part], target: Target, wanted: Wanted) -> tuple[Part, ...]:
     chain = [(the_program(part.module), part.decisions) for part in parts]
     chain = [*((program, kept_for_next(program, each, target)) for program, each in chain[:-1]), *chain[-1:]]
     after = [(program, last_first(program, each, chain[at][0], target)) for at, (program, each) in enumerate(chain[1:])]
@@ -500,7 +560,7 @@ def _offered(
         launched = (the_program(part.module), part.decisions, target)
         idle = busy_multiprocessors(*launched) < _WORTH * most
         for form in (module, *joined_forms(program)) if idle else ():
-            in_parts = microseconds_in_parts(*launched)
+            in_parts = _in_parts_of_range(part, target)
             yield from ((form, cut) for cut in splits(the_program(form), most / shares_of_work(*launched), in_parts))
     elif (cut := apart(program)) is not None:
         yield module, cut

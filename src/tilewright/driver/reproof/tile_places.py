@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Launch, LaunchPlan, PointerParam, ScalarParam, TensorMapParam
-from tilewright.base.size import Chosen, Computed, Extent, Range, Size, axes_of, ceil_div, computed, product, value_of
+from tilewright.base.size import Extent, Range, Size, axes_of, ceil_div, computed, product, value_of
 from tilewright.base.span import Span
 from tilewright.contract.rules.text_codes import TILES_MISPLACED
 from tilewright.driver.reproof.program_sums import ArrayAxes, axes_of_map, result_arrays
@@ -53,7 +53,7 @@ from tilewright.frontends.ptx.ast import (
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import grid_axes, parameter_name
+from tilewright.ir.tile.facts import grid_axes, grouping, parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, UNITS, WALKED, count_name, extent_name, stride_name
 
@@ -303,7 +303,8 @@ def misplaced_at_run_time(
     """The same of a program with run-time axes, for every number of tiles that their ranges have: of an axis of the
     grid where they lie, of one that is walked how many the launch passes. plan: of the program, which says what the
     launch passes. A text, why that is not known: a range has too many, or not all of a place is followed."""
-    steps = _steps_of(program)
+    grouped = grouping(program) is not None
+    steps = {} if grouped else _steps_of(program)
     kernel = next((each for each in large.kernels if each.name == launch.entry), None)
     if steps is None or kernel is None or plan.run_time is None:
         return f"where tiles lie along {', '.join(program.run_time)} is not known of this kind of program"
@@ -320,9 +321,9 @@ def misplaced_at_run_time(
     several = [axis for axis in steps if axis in program.run_time]
     # The tiles of fewer places along a batch's outermost axis are the first of all that there may be.
     outer = next((axis for axis in several if steps[axis] == 1), "")
-    for axis in program.run_time:
-        named = passed.get(f"size_{extent_name(Extent(axis))}", Extent(axis))
-        if named != Extent(axis):
+    for axis, size in program.sizes.items():
+        named = passed.get(f"size_{extent_name(size)}", size)
+        if named != size:
             return _misread(f"a launch passes {named} as the extent of {axis}")
     for stride in {each for argument in program.body.block.args for each in tensor_type(argument).stride_sizes}:
         named = passed.get(f"size_{stride_name(stride)}", stride)
@@ -330,7 +331,10 @@ def misplaced_at_run_time(
             return _misread(f"a launch passes {named} as a stride, which is {stride}")
     if unlike := _other_units(program, passed.get(f"size_{UNITS}")):
         return _misread(unlike)
-    for axis in program.run_time.keys() - steps.keys():
+    if grouped:
+        # Where tiles lie follows from the array of limits, which clamps to the extent, at any extent alike.
+        return ()
+    for axis in program.run_time.keys() & {_walked_axis(program)}:
         count, size = passed.get(f"size_{count_name(WALKED)}"), tile_extent(program, axis)
         if found := _miscounted_walk(count, axis, program.run_time[axis], size):
             return found
@@ -350,21 +354,28 @@ def misplaced_at_run_time(
     return ()
 
 
+def _walked_axis(program: tile.ProgramOp) -> str:
+    decisions = decisions_of(program.attributes["decisions"])
+    return decisions.streamed if isinstance(decisions, CascadeDecisions) else ""
+
+
 def _other_maps(program: tile.ProgramOp, launch: Launch, sizes: Sequence[tuple[Size, ...]]) -> str:
     """In words, a tensor map that a launch encodes of other extents, or of other strides, than its array has; empty
     where there is none. sizes: of each parameter, as `LaunchSizes` has them."""
-    apart: dict[str, set[Size]] = {}
+    apart, along = dict[str, set[Size]](), dict[str, set[Size]]()
     for argument in program.body.block.args:
         kind = tensor_type(argument)
+        sizes_along = {program.sizes[axis] for axis in kind.axis_names}
+        along[parameter_name(program, argument)] = {each for each in sizes_along if not isinstance(each, int)}
         apart[parameter_name(program, argument)] = {
             computed("*", each, kind.element_kind.bytes) for each in kind.stride_sizes if not isinstance(each, int)
         }
     for param, found in zip(launch.params, sizes, strict=True):
         if isinstance(param, TensorMapParam):
             rank = len(param.map.dims)
-            extents = [each for each in found[:rank] if isinstance(each, Computed | Chosen)]
-            strides = {each for each in found[rank:] if not isinstance(each, int)}
-            if extents or strides != apart.get(param.buffer, set()):
+            parts = found[:rank], found[rank:]
+            extents, strides = ({each for each in part if not isinstance(each, int)} for part in parts)
+            if extents != along.get(param.buffer, set()) or strides != apart.get(param.buffer, set()):
                 words = ", ".join(map(str, found))
                 return f"a launch encodes a tensor map of {param.buffer} with {words}"
     return ""

@@ -18,10 +18,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.size import Extent, Range, Size, product
+from tilewright.base.size import Range, Size, product
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES, Refinement
-from tilewright.ir.tile.axes import base_axis, derived_extent
+from tilewright.ir.tile.axes import axis_size, base_axis, derived_extent
 from tilewright.ir.tile.types import VALUE_TYPES, RuleViolation, TensorType
 from tilewright.layout.numbers.condition import names_of, parts_of
 from tilewright.layout.numbers.condition_facts import decide
@@ -158,8 +158,9 @@ def _tensor_type(
 
 def _elements(axes: Sequence[str], dims: Mapping[str, int], ranges: Mapping[str, Range]) -> Size:
     """Of a row-major part over these axes."""
-    known = math.prod(max(dims[axis], 1) for axis in axes if axis not in ranges)
-    return product((*(Extent(axis) for axis in axes if axis in ranges), known))
+    sizes = [axis_size(axis, dims[axis], ranges) for axis in axes]
+    known = math.prod(max(size, 1) for size in sizes if isinstance(size, int))
+    return product((*(size for size in sizes if not isinstance(size, int)), known))
 
 
 def _python_number(extent: int | numbers.Integral) -> int:

@@ -131,7 +131,7 @@ class _GroupedTiles(AcOperation):
 
     symbol = prop_def(StringAttr)
     groups = prop_def(IntAttr)
-    rows = prop_def(IntAttr)
+    rows = prop_def(AnySize)
     pitch = prop_def(IntAttr)
     tile_rows = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
@@ -144,7 +144,7 @@ class GroupTilesOp(_GroupedTiles):
 
     Group g of `groups` has rows [begin, end). pitch 0: groups follow one another; begin is the end of the group before,
     and end is limits[g], but no less than begin and no more than `rows`. Else group g begins at row g * pitch and has
-    limits[g] rows, but no fewer than 0 and no more than `rows`, which is no more than pitch. Tiles of `tile_rows` rows
+    limits[g] rows, but no fewer than 0 and no more than `rows`, which is at most pitch. Tiles of `tile_rows` rows
     begin at the group's begin, so that a group has ceil((end - begin) / tile_rows) by `tiles_n` of them, none if it is
     empty. They are numbered group after group, within a group as `ac.tiles` does; CTA c of C takes tiles c, c + C, ...,
     `symbol` of them. Region arguments: the tile's first row, its n tile index, its group, the group's end; then the

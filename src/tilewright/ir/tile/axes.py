@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from tilewright.base.size import Extent, Range, Size, ceil_div, settled
+
 _BLOCKS = re.compile(r"(?P<base>[^/]+)/(?P<size>[1-9][0-9]*)")
 MOST_BLOCK_ELEMENTS = 2**31
 
@@ -55,6 +57,26 @@ def is_axis_name(name: object) -> bool:
 def derived_extent(axis: str, extents: Mapping[str, int]) -> int:
     """Blocks along an axis of blocks, or elements along a plain one. Raises KeyError where its base has no extent."""
     return -(-extents[base_axis(axis)] // block_size(axis))
+
+
+def axis_size(axis: str, extent: int, ranges: Mapping[str, Range]) -> Size:
+    """Elements along an axis, or blocks: a number, or what the launch says. extent: the number, where it is known;
+    ranges: of axes that have no known extent."""
+    base, size = base_axis(axis), block_size(axis)
+    if base not in ranges:
+        return extent
+    return Extent(axis) if base == axis else settled(ceil_div(Extent(base), size), ranges)
+
+
+def base_extents(extents: Mapping[str, int]) -> dict[str, int]:
+    """The extents of some axes and, where only the numbers of their blocks are given, of what these are blocks of: the
+    most elements that have as many."""
+    found = dict(extents)
+    for axis, blocks in extents.items():
+        base = base_axis(axis)
+        if base not in extents:
+            found[base] = min(found.get(base, MOST_BLOCK_ELEMENTS), blocks * block_size(axis))
+    return found
 
 
 def covers(axes: Iterable[str], axis: str) -> bool:

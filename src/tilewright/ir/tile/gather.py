@@ -70,11 +70,13 @@ Where = Direct | Remainder | Table
 
 @value
 class Dimension:
-    """One dimension of an array that is read: its elements, their distance in elements, where it is read."""
+    """One dimension of an array that is read: its elements, their distance in elements, where it is read, and the
+    array's own axis."""
 
     extent: int
     stride: int
     where: Where
+    axis: str
 
 
 def remainder_place(axis: str, size: int) -> str:
@@ -122,7 +124,7 @@ class GatherOp(IRDLOperation):
         """Of the tensor. Raises RuleViolation for a place that says nothing."""
         kind = tensor_type(self.tensor)
         where = [where_of(name, self.tables) for name in self.place_names]
-        return tuple(map(Dimension, kind.extents, kind.stride_elements, where))
+        return tuple(map(Dimension, kind.extents, kind.stride_elements, where, kind.axis_names))
 
     def verify_(self) -> None:
         kind, name = tensor_type(self.tensor), axes_text(tensor_type(self.tensor).axis_names)
@@ -192,7 +194,7 @@ def read_dimensions(tensor: SSAValue) -> tuple[Dimension, ...]:
         return owner.dimensions
     kind = tensor_type(tensor)
     return tuple(
-        Dimension(extent, stride, Direct(axis))
+        Dimension(extent, stride, Direct(axis), axis)
         for axis, extent, stride in zip(kind.axis_names, kind.extents, kind.stride_elements, strict=True)
     )
 

@@ -62,9 +62,9 @@ from xdsl.traits import (
 )
 
 from tilewright.base.element import Element
-from tilewright.base.size import Extent, Range, Size, ceil_div, settled
+from tilewright.base.size import Range, Size
 from tilewright.ir.sizes import RangeAttr, ranges_attr, ranges_of
-from tilewright.ir.tile.axes import base_axis, block_axis, block_size, blocks_of
+from tilewright.ir.tile.axes import axis_size, block_axis, blocks_of
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.elementwise import (
     BinaryOp,
@@ -163,16 +163,8 @@ class ProgramOp(IRDLOperation):
     @property
     def sizes(self) -> dict[str, Size]:
         """Elements along each axis: a number, or what the launch says; of blocks of a run-time axis, how many."""
-        ranges, found = self.run_time, dict[str, Size]()
-        for axis, extent in self.extents.items():
-            base = base_axis(axis)
-            if base not in ranges:
-                found[axis] = extent
-            elif base == axis:
-                found[axis] = Extent(axis)
-            else:
-                found[axis] = settled(ceil_div(Extent(base), block_size(axis)), ranges)
-        return found
+        ranges = self.run_time
+        return {axis: axis_size(axis, extent, ranges) for axis, extent in self.extents.items()}
 
     def verify_(self) -> None:
         from tilewright.ir.tile.rules import violations

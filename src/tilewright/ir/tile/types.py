@@ -39,7 +39,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.size import Size, axes_of, parse_size, value_of
 from tilewright.ir.refinement import Refinement, TensorFacts, broken_promise, promised_facts
 from tilewright.ir.sizes import AnySize, size_array, sizes_of
-from tilewright.ir.tile.axes import is_axis_name
+from tilewright.ir.tile.axes import base_axis, base_extents, is_axis_name
 from tilewright.layout.numbers.condition import names_of
 
 ELEMENT_TYPES: dict[Element, TypeAttribute] = {
@@ -191,7 +191,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     @property
     def stride_elements(self) -> tuple[int, ...]:
         """At the type's own extents."""
-        extents = dict(zip(self.axis_names, self.extents, strict=True))
+        extents = base_extents(dict(zip(self.axis_names, self.extents, strict=True)))
         return tuple(value_of(stride, extents) for stride in self.stride_sizes)
 
     @property
@@ -230,7 +230,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
                 f"a tensor over {axes_text(axes)} has {len(extents)} extents and {len(self.strides)} strides",
                 "give one of each per axis",
             )
-        strangers = {axis for size in self.stride_sizes for axis in axes_of(size)} - set(axes)
+        strangers = {axis for size in self.stride_sizes for axis in axes_of(size)} - set(map(base_axis, axes))
         if strangers:
             raise RuleViolation(
                 f"a tensor over {axes_text(axes)} has strides of {min(strangers)}", "give sizes of its own axes"

@@ -167,7 +167,7 @@ def _open_group_tiles(
     properties: dict[str, Attribute] = {
         "symbol": StringAttr("tiles"),
         "groups": IntAttr(program.extents[grouping.axis]),
-        "rows": IntAttr(program.extents[d.row]),
+        "rows": size_attr(program.sizes[d.row]),
         "pitch": IntAttr(grouping.pitch),
         "tile_rows": IntAttr(d.tile_rows),
         "tiles_n": IntAttr(tiles_n),

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import COPYING_THREADS, AsyncCopyArriveOp
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
+from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
 from tilewright.ir.issued_products import loads_issued
 from tilewright.ir.tier import MemoryType, int_array
 from tilewright.ir.tile import operations as tile
@@ -181,7 +182,9 @@ def _declare_source(
     declared so far, by name."""
     if slot.piece_bytes:
         return copied_array(build, program, slot, arrays)
-    axes = (slot.inner, slot.outer, *slot.batch)
+    found = map_dimensions(loads(program)[slot.load], cascade_axes(program))
+    assert found is not None, "what is brought by boxes has a map"
+    axes = found.own_axes
     dims, strides = map_dims(program, slot.map, axes), map_strides(program, slot.map, slot.buffer, axes)
     return tensor_map(build, name, slot.buffer, slot.map, dims, strides), ()
 

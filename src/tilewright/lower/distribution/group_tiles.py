@@ -6,18 +6,20 @@ rows begin and end, the limit of the group after). A step over a group is a few 
 was loaded one step before, and the load has the whole step, or the whole tile, to arrive.
 
 What the array of limits holds is clamped, so that no contents make tiles meet or leave the array. Extents appear as
-immediates of `mov` alone.
+immediates of `mov` alone, or are read from parameters.
 Source: PTX ISA, ld.global. Checked by: tests/lower/distribution/test_group_tiles.py, and `contract` on the text.
 """
 
 from __future__ import annotations
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.sizes import size_of
 from tilewright.lower.distribution.group_walk import GroupWalk, TileRegisters
 from tilewright.lower.distribution.turns import TurnWalk
 from tilewright.lower.ptx.copies.global_access import displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace
+from tilewright.lower.ptx.run_time import extent_name
 
 _LIMIT_BYTES = 4
 
@@ -47,7 +49,7 @@ def start_walk(lowering: Lowering, op: ac.GroupLoop, ctas: int, turns: TurnWalk 
         constant(0),
         constant(0),
         constant(op.tiles_n.data),
-        constant(op.rows.data),
+        lowering.passed.register(text, extent_name(size_of(op.rows)), size_of(op.rows)),
         constant(op.pitch.data),
         registers(),
         registers(),

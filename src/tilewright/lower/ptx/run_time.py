@@ -154,6 +154,8 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                     yield from zip(OF_MATRIX, (of_matrix, reciprocal(of_matrix)), strict=True)
                     yield from ((extent_name(extent), extent) for extent in op.batches[1:])
                 yield from _of_raster(op, kernel)
+            case ac.GroupTilesOp() | ac.TurnGroupTilesOp():
+                yield extent_name(size_of(op.rows)), size_of(op.rows)
             case ac.PrefetchOp():
                 yield from _of_raster(op, kernel)
             case ac.RangeOp():

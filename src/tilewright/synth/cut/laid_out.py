@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tilewright.ir.sizes import ranges_attr
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, blocks_of
 from tilewright.ir.tile.facts import SPARE, gathers, index_offset, parameter_name, the_program
@@ -44,7 +45,7 @@ def laid_out(
     argument = program.body.block.args[names.index(name)]
     gathered = [use.operation for use in argument.uses]
     if len(gathered) == 1 and isinstance(gathered[0], GatherOp) and argument is gathered[0].tensor:
-        return None if program.run_time else _gathered(module, gathered[0], name, target)
+        return _gathered(module, gathered[0], name, target)
     kind = tensor_type(argument)
     loaded = all(isinstance(use.operation, tile.LoadOp) for use in argument.uses)
     if not loaded:
@@ -101,7 +102,7 @@ def _own_inner(kind: TensorType, program: tile.ProgramOp) -> str:
 def _gathered(module: ModuleOp, op: GatherOp, name: str, target: Target) -> tuple[ModuleOp, ModuleOp] | None:
     """The program that puts together what integers lead to, and the one that takes that for it."""
     program, axes = the_program(module), op.result.type.axis_names
-    if any(blocks_of(axis) is not None for axis in axes):
+    if any(blocks_of(axis) is not None for axis in axes) or any(axis in program.run_time for axis in axes[1:]):
         return None
     shape, element = [program.extents[axis] for axis in axes], tensor_type(op.tensor).element_kind
     workspace = TensorType.of(axes, shape, strides_on_lines(shape, element, target), element)
@@ -121,6 +122,10 @@ def _gathered(module: ModuleOp, op: GatherOp, name: str, target: Target) -> tupl
             written.body.block.erase_arg(written.body.block.args[number])
             del names[number]
     written.properties["parameters"] = ArrayAttr([StringAttr(each) for each in names])
+    left = {base_axis(axis) for each in written.body.block.args for axis in tensor_type(each).axis_names}
+    if written.ranges is not None:
+        kept = {axis: values for axis, values in written.run_time.items() if axis in left}
+        written.properties["ranges"] = ranges_attr(kept)
     if next(violations(written), None) is not None:
         return None
     return _gathering(program, op, taken, workspace), after
@@ -140,7 +145,8 @@ def _gathering(program: tile.ProgramOp, op: GatherOp, taken: str, workspace: Ten
     block.add_ops([gather, grid, load, stored, tile.ReturnOp()])
     named = {base_axis(axis) for each in block.args for axis in tensor_type(each).axis_names}
     sizes = {axis: extent for axis, extent in program.extents.items() if axis in named}
-    module = ModuleOp([tile.ProgramOp(f"{taken}_gathered", names, sizes, Region(block), place)])
+    ranges = {axis: values for axis, values in program.run_time.items() if axis in named}
+    module = ModuleOp([tile.ProgramOp(f"{taken}_gathered", names, sizes, Region(block), place, ranges)])
     assert next(violations(the_program(module)), None) is None, "what is gathered by itself is a program"
     return module
 

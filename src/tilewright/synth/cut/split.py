@@ -10,9 +10,11 @@ mask leaves nothing of, or of no finite element, combine like any others, since 
 
 Both are the program's own operations, in an order that extents alone decide: the same bits in every run.
 
+Other axes may be run-time ones; states then lie as at the largest extents.
+
 Not handled: parts that overlap of folds alone, and of products without a fold; values stored along the axis, folds that
-need a second walk, run-time axes, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each
-split by `certificate`.
+need a second walk, a run-time axis, arrays whose strides a launch says, values over blocks of the axis. Checked by:
+tests/synth/cut/test_split.py and tests/end_to_end/test_run_time_parts.py, and each split by `certificate`.
 """
 
 from __future__ import annotations
@@ -65,11 +67,11 @@ _RUN = 16
 def splits(program: tile.ProgramOp, wanted: float, microseconds: Callable[[Parts], float]) -> Iterator[Cut]:
     """The program with its folded axis in parts. wanted: by which every multiprocessor has one; microseconds: that
     parts are estimated to take. The quickest numbers are tried."""
-    if loops(program) or grouping(program) is not None or program.run_time:
+    if loops(program) or grouping(program) is not None:
         return
     graph, stored = read(program)
     axis = _axis(program, stored)
-    if not axis:
+    if not axis or axis in program.run_time or _is_strided_at_launch(program):
         return
     states = derived(graph, stored, axis).states
     sizes = blocks_of_axis(program, axis)
@@ -116,6 +118,12 @@ def _overlapping(counts: Iterable[int], length: int, unit: int) -> list[_Parts]:
     steps = ((count, length // count // unit * unit) for count in counts)
     found = [_Parts(count, length - (count - 1) * step, step) for count, step in steps]
     return [each for each in found if 0 < 2 * each.overlap <= each.step]
+
+
+def _is_strided_at_launch(program: tile.ProgramOp) -> bool:
+    """Whether only the launch knows how far apart parts of some array are."""
+    kinds = [tensor_type(argument) for argument in program.body.block.args]
+    return any(not isinstance(stride, int) for kind in kinds for stride in kind.stride_sizes)
 
 
 def _is_contiguous(program: tile.ProgramOp, axis: str) -> bool:
@@ -220,7 +228,7 @@ def _shell(program: tile.ProgramOp, name: str, workspaces: Sequence[tuple[str, T
     block = Block(arg_types=kinds)
     block.add_op(tile.GridOp(the_grid(program).axis_names, the_grid(program).place.data))
     names = [*(each.data for each in program.parameters), *(each for each, _ in workspaces)]
-    return tile.ProgramOp(name, names, program.extents, Region(block), program.place.data)
+    return tile.ProgramOp(name, names, program.extents, Region(block), program.place.data, program.run_time)
 
 
 def _without_unused(module: ModuleOp) -> ModuleOp:

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
+from tilewright.base.size import Range, parse_size
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.steps.group import ASSUMPTION
 from tilewright.contract.typestate.typestate import protocol_claims, verify
@@ -16,6 +17,7 @@ from tilewright.driver.compile.sequence import uncut
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.sizes import size_attr, size_of
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
@@ -45,6 +47,24 @@ def lowered(kernel: tw.Kernel = consecutive, turns: bool | None = None) -> Modul
 def only_kernel(program: ModuleOp) -> ModuleOp:
     (kernel,) = lower_program(the_program(program)).kernels
     return kernel.module
+
+
+def rows_of_a_launch() -> ModuleOp:
+    elements = {**dict.fromkeys(["x", "w", "y"], Element.BF16), "ends": Element.S32}
+    ranged = {"T": Range(1, 1000), "G": 8, "K": 512, "N": 512}
+    module = walked(trace(consecutive, ranged, elements), HOPPER)
+    decide(the_program(module), HOPPER, Wanted(tile=(128, 128)))
+    return only_kernel(module)
+
+
+@pytest.mark.parametrize(("rows", "proven"), [("T", True), ("T + 1", False), ("1000", False), ("1", True)])
+def test_groups_have_no_more_rows_than_the_launch_says(rows: str, proven: bool) -> None:
+    module = rows_of_a_launch()
+    for op in module.walk():
+        if isinstance(op, ac.GroupTilesOp | ac.TurnGroupTilesOp):
+            assert str(size_of(op.rows)) == "T"
+            op.properties["rows"] = size_attr(parse_size(rows))
+    assert isinstance(verify(module, HOPPER), Proven) == proven
 
 
 def first(module: ModuleOp, kind: type) -> ac.GroupTilesOp:

@@ -16,15 +16,16 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tilewright.base.element import Element, parse_element
+from tilewright.base.size import bounds, computed
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel, integers
-from tilewright.contract.typestate.run_time_sizes import fixed
+from tilewright.contract.typestate.run_time_sizes import fixed, ranges_at, reaches_no_further
 from tilewright.contract.typestate.steps.epilogue import require_own_places, require_rows, rows_of_warp
 from tilewright.contract.typestate.steps.staging import take_fragment
 from tilewright.contract.typestate.summary import GroupLoop, StorePlace
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.sizes import sizes_of
+from tilewright.ir.sizes import size_of, sizes_of
 
 VECTOR_BYTES = 16
 """What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""
@@ -64,8 +65,9 @@ def enter_group_loop(walk: RoleWalk, op: ac.GroupLoop, atoms: tuple[str, ...]) -
         if walk.recording:
             walk.summary.reads_global.setdefault(limits.buffer.data, op)
     row, column, group, end = atoms
-    most_rows = op.rows.data + (op.groups.data - 1) * op.pitch.data
-    walk.summary.group_loops[row] = GroupLoop(row, column, group, end, op.tile_rows.data, most_rows)
+    rows = computed("+", size_of(op.rows), (op.groups.data - 1) * op.pitch.data)
+    walk.summary.group_loops[row] = GroupLoop(row, column, group, end, op.tile_rows.data, rows)
+    _, most_rows = bounds(rows, ranges_at(op))
     counts = (most_rows, op.tiles_n.data, op.groups.data, most_rows + 1)
     walk.summary.trips.update(zip(atoms, counts, strict=True))
 
@@ -79,12 +81,13 @@ def check_group_orders(kernel: Kernel, findings: Findings) -> None:
         if not isinstance(tiles, ac.GroupLoop):
             findings.doubt("goes through tiles of a matrix where another loop goes through tiles of groups", tiles)
             continue
-        numbers = (tiles.groups.data, tiles.rows.data, tiles.tile_rows.data, tiles.tiles_n.data)
+        least, most = bounds(size_of(tiles.rows), ranges_at(tiles))
+        numbers = (tiles.groups.data, least, tiles.tile_rows.data, tiles.tiles_n.data)
         if min(*numbers, tiles.raster_group.data) < 1 or tiles.pitch.data < 0:
             findings.doubt(f"{numbers[0]} groups of {numbers[1]} rows in tiles of {numbers[2]} by {numbers[3]}", tiles)
-        if tiles.pitch.data and tiles.pitch.data < tiles.rows.data:
-            findings.doubt(f"groups of {tiles.rows.data} rows, {tiles.pitch.data} apart, share rows", tiles)
-        order = (*numbers, tiles.raster_group.data, tiles.pitch.data, tiles.limits)
+        if tiles.pitch.data and tiles.pitch.data < most:
+            findings.doubt(f"groups of {most} rows, {tiles.pitch.data} apart, share rows", tiles)
+        order = (*numbers, size_of(tiles.rows), tiles.raster_group.data, tiles.pitch.data, tiles.limits)
         if orders.setdefault(tiles.symbol.data, order) != order:
             findings.doubt("goes through the tiles in another order than another role", tiles)
     if any(extent != 1 for extent in integers(kernel.op.cluster)):
@@ -103,11 +106,14 @@ def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:
     if destination.result.type.rank.data != 2 or element is None or strides[1] != 1:
         walk.findings.doubt("stores rows to something that is no matrix of rows", op)
         return
-    most = max((loop.most_rows for loop in walk.summary.group_loops.values()), default=0)
-    shape = fixed(destination.shape, op, walk.findings)
-    if most > shape[0]:
-        walk.findings.doubt(f"groups of up to {most} rows in an array of {shape[0]}", op)
-    whole = (shape[1], *(stride for stride in strides if stride != 1))
+    rows, columns = sizes_of(destination.shape)
+    for loop in walk.summary.group_loops.values():
+        if not reaches_no_further(loop.most_rows, rows, op):
+            walk.findings.doubt(f"groups of up to {loop.most_rows} rows in an array of {rows}", op)
+    if not isinstance(columns, int):
+        walk.findings.doubt(f"stores rows of {columns} columns", op)
+        return
+    whole = (columns, *(stride for stride in strides if stride != 1))
     if op.vectors.data not in (0, 1):
         walk.findings.doubt(f"stores vectors {op.vectors.data}", op)
     elif op.vectors.data and any(size * element.bytes % VECTOR_BYTES for size in whole):

@@ -27,6 +27,7 @@ from tilewright.ir.cascade_facts import (
     is_resident,
     load_number,
     map_dimensions,
+    may_end_within,
     products_of,
     refuse_at,
     refuse_map,
@@ -245,10 +246,11 @@ def _by_map(
         broken.append(f"it is read where integers over {axes_text(sorted(strange or {slot.inner}))} say")
     if slot.box_rows % ATOM_ROWS:
         broken.append(f"{slot.box_rows} rows of it lie together, no multiple of {ATOM_ROWS}")
-    length = program.extents[slot.outer]
-    if slot.page and length % slot.page:
+    length = program.run_time.get(slot.outer, program.extents[slot.outer])
+    if slot.page and may_end_within(program, slot.outer, slot.page):
         broken.append(f"{slot.outer} has {length} elements and ends within a block of {slot.page} of them")
-    if slot.page and length % slot.rows and not any(_ends(each, slot.outer, length) for each in slot.lookups):
+    ends = any(_ends(program, each, slot.outer) for each in slot.lookups)
+    if slot.page and may_end_within(program, slot.outer, slot.rows) and not ends:
         broken.append(f"{slot.outer} has {length} elements, past which no table ends")
     return slot, broken
 
@@ -272,9 +274,10 @@ def _read_at(where: Where) -> str:
     return remainder_place(where.axis, where.size) if isinstance(where, Remainder) else axis_of(where)
 
 
-def _ends(lookup: Lookup, axis: str, length: int) -> bool:
+def _ends(program: tile.ProgramOp, lookup: Lookup, axis: str) -> bool:
     """Whether a table has no number for what lies past an axis's end, so that zeros are brought."""
-    return any(base_axis(each) == axis and length % block_size(each) == 0 for each in lookup.axes)
+    along = (block_size(each) for each in lookup.axes if base_axis(each) == axis)
+    return any(not may_end_within(program, axis, size) for size in along)
 
 
 def _slot(
