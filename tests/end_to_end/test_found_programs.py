@@ -104,6 +104,18 @@ def computed_of_gathered_rows(
     y[i, j] = tw.dot(tw.silu(x[rows[i], k]) * g[k], w[j, k], over=k)
 
 
+@tw.kernel
+def scores_over_lengths(
+    q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], by: tw.Tensor["T", tw.f32],
+    y: tw.Tensor["M", "F"],
+):  # fmt: skip
+    i, t, e, f = tw.axes("M T E F")
+    of_q = tw.rsqrt(tw.sum(q[i, e] * q[i, e], over=e) + 1e-6)
+    of_k = tw.rsqrt(tw.sum(k[t, e] * k[t, e], over=e) + 1e-6)
+    s = tw.dot(q[i, e], k[t, e], over=e) * of_q * of_k - tw.sqrt(by[t])
+    y[i, f] = tw.dot(tw.softmax(s, over=t), v[t, f], over=t)
+
+
 def masked_by(number: float) -> tw.Kernel:
     @tw.kernel
     def masked(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], y: tw.Tensor["M", "F"]):
@@ -155,6 +167,8 @@ FOUND = {
     # Arrays had the names of their parameters, and rings, buffers and roles names of their own.
     "names of parts": Found(parameters_called_as_parts_of_kernels, {"M": 20, "N": 40, "K": 16, "L": 16}),
     "names of rows": Found(rows_called_as_threads, {"M": 4, "N": 5000}),
+    # The certificate's points gave sums of squares any sign, and their roots were no numbers.
+    "scores over lengths": Found(scores_over_lengths, {"M": 20, "T": 53, "E": 16, "F": 16}),
     # What is gathered was taken for an array as it is asked whether threads compute the operand.
     "gathered rows": Found(computed_of_gathered_rows, {"R": 9, "M": 20, "N": 9, "K": 24}, {"rows": (-1, 9)}),
 }

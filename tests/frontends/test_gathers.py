@@ -104,13 +104,13 @@ def other_block(x: tw.Tensor["K"], y: tw.Tensor["N"]):
     y[j] = x[j % 2]  # here
 
 
-@refused(r"the place N % 2 is used as a number")
+@refused(r"the place N % 2 is used as a number of Python's")
 def number(x: tw.Tensor["N"], y: tw.Tensor["N"]):
     j = tw.axes("N")
-    y[j] = x[j] * (j % 2)  # here
+    y[j] = x[j] * range(9)[j % 2]  # here
 
 
-@refused(r"the place N % 2 is used as a number")
+@refused(r"a tile of numbers is used as an index")
 def arithmetic(x: tw.Tensor["N"], y: tw.Tensor["N"]):
     j = tw.axes("N")
     y[j] = x[j % 2 + 1]  # here

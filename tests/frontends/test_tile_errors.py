@@ -173,7 +173,7 @@ def slice_as_index(x: C, y: C):
     y[i, j] = x[:, j]  # here
 
 
-@refused(r"an index is displaced by 0.5")
+@refused(r"a tile of numbers is used as an index \(.*displaced by whole numbers")
 def fractional_shift(x: C, y: C):
     i, j = tw.grid("M", "N")
     y[i, j] = x[i + 0.5, j]  # here
@@ -560,7 +560,7 @@ def add_none(x: C, y: C):
     y[i, j] = None * x[i, j]  # here
 
 
-@refused(r"array\(\[1., 1.\]\) is neither a tile nor a number")
+@refused(r"an array \(ndarray\) meets a tile \(pass it as a parameter")
 def add_array(x: C, y: C):
     i, j = tw.grid("M", "N")
     y[i, j] = np.ones(2) * x[i, j]  # here

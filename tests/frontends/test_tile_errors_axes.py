@@ -55,7 +55,7 @@ def batch_summed_away(a: BATCH, b: B, y: C):
 # ---------------------------------------------------------------- blocks
 
 
-@refused(r"no tensor has the axis K/64 \(name it where a tensor is declared")
+@refused(r"a tensor over \(M, K/8\) is read at \(M, K/64\)")
 def blocks_of_another_size(a: A, b: B, s: tw.Tensor["M", "K/8"], y: C):
     i, j = tw.grid("M", "N")
     acc = tw.zeros(i, j)

@@ -151,7 +151,7 @@ def declared_unresolvable():
     ("declare", "message"),
     [
         (declared_without_annotation, "parameter x has no annotation"),
-        (declared_with_int, "parameter x is annotated <class 'int'>"),
+        (declared_with_int, "parameter x is annotated int, and no tensor with axes"),
         (declared_with_default, "parameter x has a default"),
         (declared_variadic, "parameter x is variadic"),
         (declared_keyword_only, "parameter x is variadic, positional-only or keyword-only"),

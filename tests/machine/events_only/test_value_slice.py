@@ -1,3 +1,4 @@
+# ruff: noqa: F821, UP037  (axis names are quoted in annotations and are no forward references)
 """Runs without values that decide nothing: the events of full runs, and no answer where a value would decide."""
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from numpy.typing import NDArray
 from tests.end_to_end.compiled_programs import emitted
 from tests.machine.small_kernels import launch, module
 
+import tilewright as tw
 from tilewright.base.plan import PointerParam
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.event import Event
@@ -16,6 +19,7 @@ from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.memory import region
 from tilewright.machine.core.run import run_launch
 from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded, hull_of
+from tilewright.machine.instruction.tensor_core import tcgen05_mma
 
 POINTER = ".param .u64 out"
 ALONE = ".reqnctapercluster 1"
@@ -223,3 +227,25 @@ def test_only_bytes_that_may_have_been_left_out_are_missed() -> None:
     dropped.drop(shared)
     with pytest.raises(ValueNeeded):
         dropped.need(shared, 200, 204)
+
+
+@tw.kernel
+def product(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]) -> None:
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.relu(tw.dot(x[i, k], w[j, k], over=k))
+
+
+def test_products_in_tensor_memory_are_carried_out_where_values_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in the second proof of a text whose results decide nothing, which sees the same events."""
+    made = compile_kernel(product, target="sm_100a", dims={"M": 64, "N": 32, "K": 64}, rerun=False, assembled=False)
+    text, (each,), seen = read(made.ptx, "k.ptx"), made.plan.launches, list[list[str]]()
+    done: list[object] = []
+    monkeypatch.setattr(tcgen05_mma, "multiply", lambda *operands: done.append(operands))
+    for dropped in (DroppedValues(), None):
+        buffers = {buffer.name: np.zeros(buffer.span_bytes, np.uint8) for buffer in made.plan.buffers}
+        events: list[Event] = []
+        run_launch(text, each, buffers, seed=3, observe=events.append, dropped=dropped)
+        seen.append([str(event) for event in events])
+        assert bool(done) == (dropped is None)
+    assert seen[0] == seen[1]
+    assert compile_kernel(product, target="sm_100a", dims={"M": 64, "N": 32, "K": 64}, assembled=False).text_proof

@@ -282,6 +282,25 @@ def blocks_along_the_axis():
     return p.module()
 
 
+def cosine_attention():
+    """Scores of rows whose sums of squares are given."""
+    p = Program(Q=3, T=7, E=4, F=2)
+    q, k = p.load("q", "Q", "E", element=BF16), p.load("k", "T", "E", element=BF16)
+    of_q, of_k = rsqrt(p.load("of_q", "Q") + 1e-6), rsqrt(p.load("of_k", "T") + 1e-6)
+    weights = p.softmax(p.dot(q, k, "E") * of_q * of_k, "T")
+    p.store(p.dot(weights, p.load("v", "T", "F", element=BF16), "T"), "o", "Q", "F")
+    return p.module()
+
+
+def attention_with_logarithms():
+    """Each key counts as often as a number says."""
+    p = Program(Q=3, T=7, E=4, F=2)
+    q, k = p.load("q", "Q", "E", element=BF16), p.load("k", "T", "E", element=BF16)
+    weights = p.softmax(p.dot(q, k, "E") + log(p.load("often", "T")) + log(p.load("scale", "Q")), "T")
+    p.store(p.dot(weights, p.load("v", "T", "F", element=BF16), "T"), "o", "Q", "F")
+    return p.module()
+
+
 def fold_within():
     """Scores are sums over another axis, of what is no product."""
     p = Program(Q=3, T=7, E=4)
@@ -332,6 +351,8 @@ PROGRAMS = {
     "attention with sink": (attention_with_sink, "T", 1),
     "attention, weights stored": (attention_with_weights, "T", 2),
     "blocks along the axis": (blocks_along_the_axis, "N", 1),
+    "cosine attention": (cosine_attention, "T", 1),
+    "attention with logarithms": (attention_with_logarithms, "T", 1),
     "fold within": (fold_within, "T", 1),
     "zero under selection": (zero_under_selection, "N", 2),
 }

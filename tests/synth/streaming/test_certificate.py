@@ -10,6 +10,7 @@ from tests.synth.streaming.programs import (
     PROGRAMS,
     attention,
     attention_of_logsumexp,
+    attention_with_logarithms,
     logsumexp,
     negatively_scaled,
     rms_norm_then_product,
@@ -36,6 +37,7 @@ FOLLOWING = {
     "softmin": softmin,
     "attention": lambda: attention("causal", lse=True),
     "attention of lse": attention_of_logsumexp,
+    "attention with logarithms": attention_with_logarithms,
 }
 """Programs with states that follow an extreme."""
 

@@ -496,6 +496,9 @@ def _best(
         limits = (min(limit, _WORTH_PARTS * one.microseconds), min(limit, _WORTH * one.microseconds))
     unmapped: list[NoTensorMap] = []
     best = None if wanted.cut is False else _cut_best(module, target, wanted, met, limits, one, cuttable, unmapped)
+    if best is None and forced and one is not None:
+        # What one kernel's threads compute may be another's, though no sum is divided.
+        best = _cut_best(module, target, wanted, met, limits, None, cuttable, unmapped)
     if best is not None:
         return best
     if one is None:

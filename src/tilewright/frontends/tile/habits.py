@@ -24,6 +24,7 @@ from tilewright.frontends.tile.kernel import nearest_name, source_line
 _OVER = "name the index that is folded, as in tw.sum(x[i, j], over=j)"
 _AXES = "a program names axes, not tiles: i, j = tw.axes('M N'), then x[i, j]"
 _FOLDS = "folds of an axis are tw.sum, max, min, mean, argmax, argmin, logsumexp and softmax"
+_OPERATORS = "use + - * /, comparisons, & | ~ of conditions, or a function of tw"
 _EXTENTS = "take the number from the enclosing scope; tw.mean divides by an extent"
 _MEETING = "leave it out: tiles meet by the names of their axes, in any order"
 _STORED = "store each part to a tensor of its own"
@@ -79,8 +80,11 @@ _REMEDIES = {
 
 _FOLDED = ("sum", "max", "min", "mean", "argmax", "argmin", "logsumexp", "softmax")
 _CALLED = re.compile(r"(\w+)\(\) (?:takes|missing|got)")
+_OPERATOR = re.compile(r"operand type(?:\(s\))? for (?:unary )?(\S+?):? ")
+_METHOD = re.compile(r"doesn't define __(\w+)__")
 _KEYWORD = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'")
 _MISSING = re.compile(r"(\w+)\(\) missing \d+ required keyword-only argument: 'over'")
+_TAKES_ALL = re.compile(r"\b(len|sum|max|min|sorted|list|any|all|range|int)\(")
 _FOREIGN = re.compile(r"\b(?:np|numpy|math|torch|cp|cupy|jnp|F)\.(?:\w+\.)?(\w+)")
 _HANDLES = {
     "Index": "an index",
@@ -130,6 +134,8 @@ def mistake(error: Exception | SystemExit, names: Iterable[str]) -> TilewrightEr
         return TilewrightError(error.message, span=span, remedy=error.remedy)
     if _is_own(modules[-1]):
         return None
+    if isinstance(error, NameError) and error.name and not isinstance(error, UnboundLocalError):
+        return TilewrightError(f"there is no {error.name}", span=span, remedy=nearest_name(error.name, frame.f_locals))
     message, remedy = _said(error, span.text, list(names))
     return TilewrightError(message, span=span, remedy=remedy)
 
@@ -153,11 +159,19 @@ def _said(error: Exception | SystemExit, text: str, names: list[str]) -> tuple[s
             return "there are no numbers to print while tracing", _REMEDIES["print"]
         case TypeError() if "range(" in text and "interpreted as an integer" in words:
             return "Python's range visits no axis", _REMEDIES["range"]
+        case TypeError() if (operator := _OPERATOR.search(words)) and any(f"'{each}'" in words for each in _HANDLES):
+            return f"`{operator[1].rstrip(':')}` is no operator of tiles and indices", _OPERATORS
+        case TypeError() if (method := _METHOD.search(words)) and any(f" {each} " in words for each in _HANDLES):
+            return f"Python's {method[1]} is not for tiles", _instead_of(method[1], names)
+        case TypeError() if "not iterable" in words and not _TAKES_ALL.search(text):
+            return "a tile has no elements to visit while tracing", _REMEDIES["range"]
         case TypeError() if any(f"'{handle}'" in words for handle in _HANDLES):
-            called = re.search(r"\b(len|sum|max|min|sorted|list|any|all|range|int)\(", text)
+            called = _TAKES_ALL.search(text)
             return words[0].lower() + words[1:], _instead_of(called[1] if called else "", names)
         case TypeError() if (called := _CALLED.match(words)) and called[1] in _REMEDIES:
             return f"tw.{called[1]} is not for tiles", _REMEDIES[called[1]]
+        case TypeError() if (called := _CALLED.match(words)) and called[1] in names:
+            return f"tw.{words}", _arguments_of(called[1])
         case _:
             return f"{type(error).__name__}{': ' if words else ''}{words}", "fix the file"
 
@@ -167,6 +181,15 @@ def _parameter_of(function: str, name: str) -> str:
     language = sys.modules[f"{__package__}.language"]
     known = list(inspect.signature(getattr(language, function)).parameters)
     return _OVER if "over" in known and name in _REMEDIES else nearest_name(name, known)
+
+
+def _arguments_of(function: str) -> str:
+    """For a function of the language that is called with too few arguments, or too many: which it takes."""
+    language = sys.modules[f"{__package__}.language"]
+    parameters = inspect.signature(getattr(language, function)).parameters.values()
+    listed = [f"{each.name}=..." if each.kind is each.KEYWORD_ONLY else each.name for each in parameters]
+    larger = f"; of two tiles, tw.{function}imum(x, y)" if function in ("max", "min") else ""
+    return f"write tw.{function}({', '.join(listed)}){larger}"
 
 
 def _instead_of(name: str, names: list[str]) -> str:

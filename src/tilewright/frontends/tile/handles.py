@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVarTuple, overload
 
 from tilewright.base.element import Element
@@ -46,11 +47,20 @@ class Tracer(Protocol):
 
 
 class _Operand:
-    """What tiles and indices have in common: a difference, a quotient, and comparisons, which give a tile of 1 and
-    0."""
+    """What tiles and numbers of elements have in common: arithmetic, and comparisons, which give a tile of 1 and 0."""
 
     __slots__ = ("tracer",)
+    __array_ufunc__ = None  # NumPy scalars on the left of an operator defer to the handle
     tracer: Tracer
+
+    def __mul__(self, other: object) -> Expression:
+        return self.tracer.binary(Function.MUL, self, other)
+
+    def __rmul__(self, other: object) -> Expression:
+        return self.tracer.binary(Function.MUL, other, self)
+
+    def __neg__(self) -> Tile:
+        return self.tracer.unary(Function.NEG, self)
 
     def __rsub__(self, other: object) -> Tile:
         return self.tracer.binary(Function.SUB, other, self)
@@ -82,53 +92,57 @@ class _Operand:
     __hash__ = object.__hash__
 
 
+class _Number(_Operand):
+    """An operand whose sum with a whole number is a tile, too."""
+
+    __slots__ = ()
+
+    def __add__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.ADD, self, other)
+
+    def __radd__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.ADD, other, self)
+
+    def __sub__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.SUB, self, other)
+
+
 class Index(_Operand):
     """Which tile along an axis. `index + 1` and `index - 1` displace a load by elements; `index // 128` is the index of
-    the blocks of 128 elements, along the axis `K/128` of an index along K. In a comparison, and in arithmetic with
-    tiles or other indices, it is the tile of its elements' numbers, from 0."""
+    the blocks of 128 elements, along the axis `K/128` of an index along K. In a comparison, and in other arithmetic, it
+    is the tile of its elements' numbers, from 0, or of its blocks'."""
 
     __slots__ = ("axis",)
-    __array_ufunc__ = None
 
     def __init__(self, tracer: Tracer, axis: str) -> None:
         self.tracer = tracer
         self.axis = axis
 
     @overload
-    def __add__(self, other: int) -> Index: ...
+    def __add__(self, other: int) -> Index: ...  # pyright: ignore[reportOverlappingOverload]
     @overload
-    def __add__(self, other: Expression | Index) -> Tile: ...
+    def __add__(self, other: Expression | Index | Remainder | float) -> Tile: ...
     def __add__(self, other: object) -> Index | Tile:
-        if isinstance(other, Expression | Index):
+        if isinstance(other, _Operand) or (isinstance(other, Real) and not isinstance(other, Integral)):
             return self.tracer.binary(Function.ADD, self, other)
         return self.tracer.shift(self, other)
 
-    def __radd__(self, offset: object) -> Index:
-        return self.tracer.shift(self, offset)
+    __radd__ = __add__
 
     @overload
-    def __sub__(self, other: int) -> Index: ...
+    def __sub__(self, other: int) -> Index: ...  # pyright: ignore[reportOverlappingOverload]
     @overload
-    def __sub__(self, other: Expression | Index) -> Tile: ...
+    def __sub__(self, other: Expression | Index | Remainder | float) -> Tile: ...
     def __sub__(self, other: object) -> Index | Tile:
-        if isinstance(other, Expression | Index):
+        if isinstance(other, _Operand) or (isinstance(other, Real) and not isinstance(other, Integral)):
             return self.tracer.binary(Function.SUB, self, other)
-        return self.tracer.shift(self, -other if isinstance(other, int) else other)
+        return self.tracer.shift(self, -int(other) if isinstance(other, Integral) else other)
 
     def __floordiv__(self, size: object) -> Index:
         return self.tracer.divide(self, size)
 
     def __mod__(self, size: object) -> Remainder:
         return self.tracer.remainder(self, size)
-
-    def __mul__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.MUL, self, other)
-
-    def __rmul__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.MUL, other, self)
-
-    def __neg__(self) -> Tile:
-        return self.tracer.binary(Function.SUB, 0.0, self)
 
     def _refuse(self, other: object) -> NoReturn:
         self.tracer.refuse(
@@ -155,10 +169,10 @@ class Index(_Operand):
         return f"<index over {self.axis}>"
 
 
-class Remainder:
-    """`index % 64`: an element's place in its block of 64 elements of an axis, to load at."""
+class Remainder(_Number):
+    """`index % 64`: an element's place in its block of 64 elements of an axis, to load at, or as a number from 0."""
 
-    __slots__ = ("axis", "index", "size", "tracer")
+    __slots__ = ("axis", "index", "size")
 
     def __init__(self, tracer: Tracer, index: Index, size: int) -> None:
         self.tracer = tracer
@@ -166,47 +180,39 @@ class Remainder:
         self.axis = index.axis
         self.size = size
 
-    def _refuse(self, other: object) -> NoReturn:
+    def _refuse(self, other: object = None) -> NoReturn:
         self.tracer.refuse(
-            f"the place {self.axis} % {self.size} is used as a number",
-            f"load at it as it is, as in x[..., k % {self.size}]",
+            f"the place {self.axis} % {self.size} is used as a number of Python's",
+            f"compare it, use + - * /, or load at it as it is, as in x[..., k % {self.size}]",
         )
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = __truediv__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse
+
+    def __bool__(self) -> bool:
+        self._refuse()
+
+    def __int__(self) -> int:
+        self._refuse()
+
+    def __index__(self) -> int:
+        self._refuse()
 
     def __repr__(self) -> str:
         return f"<{self.axis} % {self.size}>"
 
 
-class Expression(_Operand):
+class Expression(_Number):
     """Anything elementwise operators apply to. Each operator yields a new tile."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy scalars on the left of an operator defer to the tile
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
-
-    def __add__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.ADD, self, other)
-
-    def __radd__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.ADD, other, self)
-
-    def __sub__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.SUB, self, other)
 
     def __mul__(self, other: object) -> Expression:
         if isinstance(other, Product):
             return NotImplemented  # the product's own, which scales it
         return self.tracer.binary(Function.MUL, self, other)
-
-    def __rmul__(self, other: object) -> Expression:
-        return self.tracer.binary(Function.MUL, other, self)
-
-    def __neg__(self) -> Tile:
-        return self.tracer.unary(Function.NEG, self)
 
     def __abs__(self) -> Tile:
         return self.tracer.unary(Function.ABS, self)
@@ -231,6 +237,8 @@ class Expression(_Operand):
     def __or__(self, other: object) -> Tile:
         """One of two conditions, or both."""
         return self.tracer.binary(Function.MAX, self, other)
+
+    __rand__, __ror__ = __and__, __or__
 
     def __invert__(self) -> Tile:
         """Where a condition does not hold."""

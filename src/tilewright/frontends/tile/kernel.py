@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast, overload
 
-from tilewright.base.element import Element
+from tilewright.base.element import Element, element_of
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir.tile.axes import base_axis, is_axis_name
 
 MAX_TENSOR_AXES = 5
+_ELEMENT_NAMES = {element.value for element in Element} | {"float16", "bfloat16", "float32", "int8", "int32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +208,12 @@ def _parameter(parameter: inspect.Parameter, annotations: dict[str, object], spa
         )
     annotation = annotations.get(name)
     if not isinstance(annotation, TensorAxes):
-        wrong = "has no annotation" if annotation is None else f"is annotated {annotation!r}"
-        raise TilewrightError(
-            f"parameter {name} {wrong}", span=span, remedy=f'name its axes, as in {name}: tw.Tensor["M", "K"]'
-        )
+        kind = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
+        wrong = "has no annotation" if annotation is None else f"is annotated {kind}, and no tensor with axes"
+        remedy = f'name its axes, as in {name}: tw.Tensor["M", "K"]'
+        if annotation in (int, float, bool):
+            remedy = "read numbers from the enclosing scope; every parameter is a tensor"
+        raise TilewrightError(f"parameter {name} {wrong}", span=span, remedy=remedy)
     return Parameter(name, annotation.axes, element=annotation.element)
 
 
@@ -231,9 +234,14 @@ def _annotations(function: types.FunctionType, enclosing: dict[str, object], spa
 def tensor_axes(axes: object) -> TensorAxes:
     """The annotation for axes as `tw.Tensor[...]` receives them. Raises TilewrightError for anything but names."""
     names = cast("tuple[object, ...]", axes) if isinstance(axes, tuple) else (axes,)
-    element = names[-1] if names and isinstance(names[-1], Element) else None
+    element = element_of(names[-1]) if names and not isinstance(names[-1], str) else None
     checked: list[str] = []
     for name in names if element is None else names[:-1]:
+        if isinstance(name, str) and name in _ELEMENT_NAMES:
+            raise TilewrightError(
+                f"{name!r} is an element and no axis",
+                remedy='write it without quotes behind the axes, as in tw.Tensor["M", tw.f16], or give dtype=',
+            )
         if not (isinstance(name, str) and is_axis_name(name)):
             raise TilewrightError(
                 f"{name!r} is no axis name",

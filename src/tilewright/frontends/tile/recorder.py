@@ -9,6 +9,7 @@ Checked by tests/frontends/test_tile_trace.py and test_tile_errors.py.
 from __future__ import annotations
 
 import numbers
+import reprlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -150,10 +151,7 @@ class Recorder:
                 self.refuse_group(value, f"the index of the group along {operand.axis} is used as a number")
                 return self.build(PositionOp, value).result
             case Remainder():
-                self.refuse(
-                    f"the place {operand.axis} % {operand.size} is used as a number",
-                    f"load at it as it is, as in x[..., k % {operand.size}]",
-                )
+                return self.value_of(operand.index - (operand.index // operand.size) * operand.size)
             case bool():
                 self.refuse(f"{operand!r} is used as a number", "write a number")
             case numbers.Real():
@@ -161,8 +159,10 @@ class Recorder:
                     return self.build(ConstantOp, float(operand)).result
                 except OverflowError:
                     self.refuse("a constant is past all floats", "use a number in float32's range")
+            case _ if hasattr(operand, "__array__"):
+                self.refuse(f"an array ({type(operand).__name__}) meets a tile", "pass it as a parameter of the kernel")
             case _:
-                self.refuse(f"{operand!r} is neither a tile nor a number", "use tiles and Python numbers")
+                self.refuse(f"{reprlib.repr(operand)} is neither a tile nor a number", "use tiles and Python numbers")
 
     def widened(self, value: SSAValue) -> SSAValue:
         if value_type(value).element_kind.is_pair:

@@ -41,7 +41,7 @@ from tilewright.frontends.tile.loop_form import in_loop_form
 from tilewright.frontends.tile.recorder import Recorder, Scope, span_of
 from tilewright.frontends.tile.shapes import element_name
 from tilewright.ir.function import Function
-from tilewright.ir.tile.axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers
+from tilewright.ir.tile.axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers, derived_extent
 from tilewright.ir.tile.contract import ContractOp, contracted_axes
 from tilewright.ir.tile.gather import GatherOp, remainder_place, table_place
 from tilewright.ir.tile.operations import (
@@ -208,8 +208,9 @@ class KernelTracer(Recorder):
             self.bind(accumulator, output)
 
     def shift(self, index: Index, offset: object) -> Index:
-        if not isinstance(offset, int) or isinstance(offset, bool):
+        if isinstance(offset, bool) or not isinstance(offset, numbers.Integral):
             self.refuse(f"an index is displaced by {offset!r}", "displace it by a whole number of elements")
+        offset = int(offset)
         value = self.resolve(index)
         self.refuse_group(value, f"the index of the group along {index.axis} is displaced")
         if isinstance(value.owner, ShiftOp):
@@ -226,12 +227,7 @@ class KernelTracer(Recorder):
             self.refuse(f"an index is divided by {size!r}", "divide it by a whole number of elements, 2 or more")
         value = self.resolve(index)
         self.refuse_group(value, f"the index of the group along {index.axis} is divided")
-        axis = block_axis(index.axis, size)
-        if axis not in self.kernel.block_axes and base_axis(index.axis) == index.axis:
-            self.refuse(
-                f"no tensor has the axis {axis}", f'name it where a tensor is declared, as in tw.Tensor["{axis}"]'
-            )
-        handle = Index(self, axis)
+        handle = Index(self, block_axis(index.axis, size))
         self.bind(handle, self.build(BlockOp, value, size).result)
         return handle
 
@@ -558,10 +554,11 @@ class KernelTracer(Recorder):
             self.refuse("the result of tw.dot is not used", "write `acc += tw.dot(x, y)`", place)
         block = self.scopes[0].block
         block.add_op(ReturnOp())
+        divided = {each.result.type.axis.data for each in block.ops if isinstance(each, BlockOp)}
         program = ProgramOp(
             self.kernel.name,
             [parameter.name for parameter in self.kernel.parameters],
-            dict(self.extents),
+            {**self.extents, **{axis: derived_extent(axis, self.extents) for axis in sorted(divided)}},
             Region(block),
             f"{self.kernel.file}:{self.kernel.line}",
             self.ranges,

@@ -11,7 +11,7 @@ What went into memory undone is remembered (`dropped_values`), and a load of a v
 run. Kernels with instructions that are not in the list below (`_KNOWN`), atomic ones among them, keep all values.
 
 What is read from tensor memory counts as the tensor core's result, so that what is written there decides nothing
-either; products of tensor memory are carried out, on whatever stands there.
+either: products are not carried out, and loads read whatever stands there.
 
 What a shuffle or a vote hands on decides where its result does; it is carried out all the same, since it may fault.
 A branch of a whole warp, by a vote, ahead over arithmetic alone decides what that writes, and no event: what it asks

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from tilewright.ir.tile.facts import buffers, gathers, grid_axes, positions, the
 from tilewright.ir.tile.gather import blocks_along
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cut.handover import Cut
-from tilewright.synth.streaming.certificate import made_up_inputs
+from tilewright.synth.streaming.made_up import points
 from tilewright.synth.streaming.meaning import Array, cuts, meaning
 
 EXTENTS = (1, 2)
@@ -56,13 +57,16 @@ def _difference(whole: tile.ProgramOp, before: tile.ProgramOp, after: Sequence[t
     extents = {axis: length for axis in whole.extents if blocks_of(axis) is None}
     for axis in whole.extents:
         extents[base_axis(axis)] = max(extents[base_axis(axis)], 1 + block_size(axis) * (length - 1))
-    inputs = made_up_inputs(whole, extents, chance)
-    expected = meaning(whole, extents, inputs, (), rounds=True)
-    first = meaning(before, extents, inputs, (), rounds=True)
-    stored = dict(first)
-    for each in after:
-        stored |= meaning(each, extents, inputs | first, (), rounds=True)
-    return _other(expected, stored)
+    of = partial(meaning, whole, extents, cut=(), rounds=True)
+    for inputs, expected in points(whole, extents, chance, of):
+        first = meaning(before, extents, inputs, (), rounds=True)
+        stored = dict(first)
+        for each in after:
+            stored |= meaning(each, extents, inputs | first, (), rounds=True)
+        name = _other(expected, stored)
+        if name:
+            return name
+    return ""
 
 
 def _other(expected: Mapping[str, Array], stored: Mapping[str, Array]) -> str:
@@ -142,11 +146,27 @@ def _difference_in_parts(
         return parts.number(index, before.extents[axis] - cut.overlap, cut.overlap)
 
     numbers = dict.fromkeys({*numbered, axis}, number)
-    inputs = made_up_inputs(whole, {**plain, axis: parts.whole}, chance, number)
-    expected = meaning(whole, {**plain, axis: parts.whole}, inputs, (), numbers=numbers)
+    of = partial(meaning, whole, {**plain, axis: parts.whole}, cut=(), numbers=numbers)
     # A dimension that is a block's parts has as many as in the program.
     extents = {each: extent for each, extent in before.extents.items() if blocks_of(each) is None}
     extents |= {**plain, axis: parts.length, along: parts.count}
+    for inputs, expected in points(whole, {**plain, axis: parts.whole}, chance, of, number):
+        divided = _divided(before, inputs, parts, axis, along)
+        for tiles in _tilings(parts.length):
+            states = meaning(before, extents, divided, tiles, numbers=numbers)
+            stored: dict[str, Array] = {}
+            for each in after:
+                stored |= meaning(each, {**plain, along: parts.count}, inputs | states, (), numbers=numbers)
+            name = _other(expected, stored)
+            if name:
+                return name
+    return ""
+
+
+def _divided(
+    before: tile.ProgramOp, inputs: Mapping[str, Array], parts: _Parts, axis: str, along: str
+) -> dict[str, Array]:
+    """The arrays as the program before sees them: of `axis`, parts along `along`."""
     divided = dict(inputs)
     for argument, buffer in zip(before.body.block.args, buffers(before), strict=True):
         axes = tensor_type(argument).axis_names
@@ -160,12 +180,4 @@ def _difference_in_parts(
             # A dimension of places in blocks is two: which part of the block, and where in it.
             at, shape = axes.index(axis), inputs[buffer.name].shape
             divided[buffer.name] = inputs[buffer.name].reshape(*shape[: at - 1], -1, parts.step, *shape[at:])
-    for tiles in _tilings(parts.length):
-        states = meaning(before, extents, divided, tiles, numbers=numbers)
-        stored: dict[str, Array] = {}
-        for each in after:
-            stored |= meaning(each, {**plain, along: parts.count}, inputs | states, (), numbers=numbers)
-        name = _other(expected, stored)
-        if name:
-            return name
-    return ""
+    return divided

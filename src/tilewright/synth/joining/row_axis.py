@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -25,8 +26,8 @@ from tilewright.ir.tile.facts import grouping, loops, the_grid, the_program
 from tilewright.ir.tile.types import IndexType, RuleViolation, TensorType
 from tilewright.synth.cut.further_axis import FurtherAxis
 from tilewright.synth.cut.handover import free_name, program_of
-from tilewright.synth.streaming.certificate import made_up_inputs
 from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
+from tilewright.synth.streaming.made_up import points
 from tilewright.synth.streaming.meaning import Array, meaning
 
 _EXTENTS = (1, 2)
@@ -114,16 +115,16 @@ def _require_same(program: tile.ProgramOp, other: tile.ProgramOp, rows: str) -> 
     """Raises TilewrightError where the program over rows stores other numbers than the one that it was made of."""
     for length in _EXTENTS:
         extents = {axis: length for axis in program.extents if blocks_of(axis) is None}
-        inputs = made_up_inputs(program, extents, random.Random(length))
-        expected = meaning(program, extents, inputs, ())
-        got = meaning(other, {**extents, rows: 1}, _seen(other, inputs, rows), ())
-        for name, values in expected.items():
-            found = got[name].reshape(values.shape)
-            if not all(a is not None and a.same(b) for a, b in zip(found.flat, values.flat, strict=True)):
-                raise TilewrightError(
-                    f"{program.sym_name.data} over an axis of one row stores other numbers in {name}",
-                    remedy="this is a fault of the compiler; please report the program",
-                )
+        of = partial(meaning, program, extents, cut=())
+        for inputs, expected in points(program, extents, random.Random(length), of):
+            got = meaning(other, {**extents, rows: 1}, _seen(other, inputs, rows), ())
+            for name, values in expected.items():
+                found = got[name].reshape(values.shape)
+                if not all(a is not None and a.same(b) for a, b in zip(found.flat, values.flat, strict=True)):
+                    raise TilewrightError(
+                        f"{program.sym_name.data} over an axis of one row stores other numbers in {name}",
+                        remedy="this is a fault of the compiler; please report the program",
+                    )
 
 
 def _seen(program: tile.ProgramOp, inputs: Mapping[str, Array], rows: str) -> dict[str, Array]:

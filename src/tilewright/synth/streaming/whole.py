@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.facts import the_grid, the_program
 from tilewright.ir.tile.types import IndexType, value_type
 
@@ -79,7 +80,8 @@ def _depending(block: Block, axis: str, index: SSAValue) -> list[Operation]:
     known: set[SSAValue] = {index}
     found: list[Operation] = []
     for op in block.ops:
-        along = any(isinstance(each, tile.ValueType) and axis in each.axis_names for each in op.result_types)
+        tiles = (kind for kind in op.result_types if isinstance(kind, tile.ValueType))
+        along = any(base_axis(each) == axis for kind in tiles for each in kind.axis_names)
         if along or known.intersection(op.operands):
             known.update(op.results)
             found.append(op)

@@ -147,7 +147,7 @@ def _mma(weight_stationary: bool, sparse: bool) -> Callable[[Decoder, Instructio
                 raise TilewrightError(f"the machine cannot run {instruction.opcode}: {refused}", span=instruction.span)
 
             def action() -> None:
-                if mathematics:
+                if decoder.mathematics:  # known once all steps are: a run without values multiplies nothing
                     multiply(product, group)
 
             shared = tuple((cta, ranges) for cta in group)
