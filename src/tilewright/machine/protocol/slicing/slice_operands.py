@@ -365,6 +365,9 @@ def _matrix_role(row: str, index: int, operand: type[Operand]) -> Role:
     if row == "wgmma.mma_async":
         # After the accumulator: A, B, scale-d.
         return "descriptor" if index < 2 else "sync"
+    if row == "wgmma.mma_async.sp":
+        # Between them and scale-d: which elements of A are stored.
+        return "descriptor" if index < 2 else "data" if index == 2 else "sync"
     if issubclass(operand, Address):
         return "descriptor"
     if row.startswith("tcgen05.st"):
