@@ -526,11 +526,16 @@ def test_a_late_waiter_that_only_follows_is_contested() -> None:
     start = [init(), *sync(W[:2]), *lap, wait(W[1], 0, 11)]
     rest = [end(1), wait(W[1], 1, 12), *ends(*W[:2])]
     follows, uses = [*start, *rest], [*start, access(W[1], False, 20), *rest]
+    reads = replace(access(W[1], False, 20), space="global", read_only=True)
     strictly = replace(tolerant(), idle_followers=Level.ERROR)
     for events, interpretations, level in (
         (follows, tolerant(), Level.REVIEW),
         (follows, strictly, Level.ERROR),
         (uses, tolerant(), Level.ERROR),
+        ([*start, reads, *rest], tolerant(), Level.REVIEW),
+        ([*start, replace(reads, read_only=False), *rest], tolerant(), Level.ERROR),
+        ([*start, reads, access(W[1], False, 20), reads, *rest], tolerant(), Level.ERROR),
+        ([*start, access(W[1], False, 20), reads, *rest], tolerant(), Level.ERROR),
     ):
         judge = HappensBefore(ONE, interpretations)
         for event in events:

@@ -3,7 +3,9 @@
 `python script_kernels.py FOLDER FAMILY TARGET NVCC SCRIPT.py` runs SCRIPT with its default arguments. Torch is made to
 take its CPU for a GPU; each kernel that the script compiles is written to FOLDER/FAMILY/TARGET/SCRIPT.ptx (SCRIPT_2 and
 so on where there are several) and never run: a script in CuTe DSL ends after its first compilation, one in
-TileLang where it first runs a kernel. Needs torch and nvidia-cutlass-dsl (tried: 4.8.1) or tilelang (0.1.15).
+TileLang where it first runs a kernel. A program that calls a library goes on where it catches the exception that ends
+it, and may name its next kernel by KERNEL_NAME in the environment. Needs torch and nvidia-cutlass-dsl (tried: 4.8.1) or
+tilelang (0.1.15).
 """
 
 import ctypes
@@ -51,7 +53,8 @@ class _Compiled(Exception):
 
 
 def _write(text):
-    name = Path(SCRIPT).stem + (f"_{len(written) + 1}" if written else "")
+    name = os.environ.pop("KERNEL_NAME", Path(SCRIPT).stem)
+    name += f"_{written.count(name) + 1}" if name in written else ""
     path = Path(FOLDER) / FAMILY / TARGET / f"{name}.ptx"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text.rstrip("\0").rstrip() + "\n", encoding="utf-8")
@@ -68,15 +71,13 @@ def _believe_in_gpu():
     cuda.is_available = lambda: True
     cuda.device_count = lambda: 1
     cuda.current_device = lambda: 0
-    cuda.set_device = cuda._lazy_init = cuda.init = cuda.manual_seed = cuda.manual_seed_all = cuda.synchronize = (
-        cuda.empty_cache
-    ) = lambda *_values, **_named: None
+    for name in ("set_device", "_lazy_init", "init", "manual_seed", "manual_seed_all", "synchronize", "empty_cache"):
+        setattr(cuda, name, lambda *_values, **_named: None)  # one function each: torch's compiler tells them apart
     cuda.get_device_capability = lambda *_values: (NUMBER // 10, 0)
     cuda.get_device_properties = lambda *_values: properties
     cuda.get_device_name = lambda *_values: "GPU"
-    cuda.current_stream = cuda.default_stream = cuda.Stream = lambda *_values, **_named: types.SimpleNamespace(
-        cuda_stream=0
-    )
+    for name in ("current_stream", "default_stream", "Stream"):
+        setattr(cuda, name, lambda *_values, **_named: types.SimpleNamespace(cuda_stream=0))
     torch.Tensor.cuda = lambda tensor, *_values, **_named: tensor
 
 
@@ -98,10 +99,11 @@ def _catch_cute():
     compile_kernel, dumps = cute.compile, Path(os.environ["CUTE_DSL_DUMP_DIR"])
 
     def compile_and_end(*values, **named):
-        before = set(dumps.glob("*.ptx"))
+        before = {path: path.stat().st_mtime_ns for path in dumps.glob("*.ptx")}
         compile_kernel(*values, **named)
-        for path in sorted(set(dumps.glob("*.ptx")) - before):
-            _write(path.read_text("utf-8"))
+        for path in sorted(dumps.glob("*.ptx")):  # kernels of one class have one name
+            if path.stat().st_mtime_ns != before.get(path):
+                _write(path.read_text("utf-8"))
         raise _Compiled
 
     cute.compile = compile_and_end

@@ -22,6 +22,9 @@ _TEXT = """.version 8.6
     ret;
 }}
 """
+_PEERS = (
+    "mov.u32 %r5, %cluster_ctarank;\nadd.u32 %r6, %r5, 1;\nsetp.{compared};\nmapa.shared::cluster.u32 %r1, %r2, %r3;"
+)
 _MULTICAST = (
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
     " [%r1], [%rd1], 1024, [%r2], {mask};"
@@ -92,6 +95,11 @@ def test_what_asks_for_work_alone_stands_apart(code: str, apart: bool) -> None:
         ("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [bars], 32;", [(2, 1, 1)]),
         ("mapa.shared::cluster.u32 %r1, %r2, 0;\nmov.u32 %r3, %cluster_ctarank;", [(1, 1, 1)]),
         ("mapa.shared::cluster.u32 %r1, %r2, 2;", [(4, 1, 1)]),
+        # A lane for each CTA; a comparison with more than a cluster has, or of something else, says nothing.
+        (_PEERS.format(compared="gt.u32 %p1, %r3, 1"), [(2, 1, 1)]),
+        (_PEERS.format(compared="lt.s32 %p1, %r3, 3"), [(4, 1, 1)]),
+        (_PEERS.format(compared="lt.s32 %p1, %r3, 32"), [(1, 1, 1), (2, 1, 1), (4, 1, 1)]),
+        (_PEERS.format(compared="gt.u32 %p1, %r5, 1"), [(1, 1, 1), (2, 1, 1), (4, 1, 1)]),
         (_MULTICAST.format(mask="3"), [(2, 1, 1)]),
         ("mov.b16 %h1, 15;\n" + _MULTICAST.format(mask="%h1"), [(4, 1, 1)]),
         ("mov.u16 %h1, 1;\nshl.b16 %h2, %h1, 1;\n" + _MULTICAST.format(mask="%h2"), [(2, 1, 1)]),

@@ -53,6 +53,19 @@ BODIES = {
     "a stored byte": f"{LOAD} st.shared.u8 [cells+8], %r1; ld.shared.u8 %r4, [cells+8]; setp.gt.u32 %p1, %r4, 5; {END}",
     "a stored half": f"{LOAD} st.shared.u16 [cells+8], %r1; ld.shared.u16 %h4, [cells+8];"
     f"setp.gt.u16 %p1, %h4, 5; {END}",
+    "words of a vector": f"{LOAD} st.shared.v2.u32 [cells+8], {{%r1, %r2}}; ld.shared.v2.u32 {{%r4, %r5}}, [cells+8];"
+    f"setp.gt.u32 %p2, %r4, 5; @%p2 bra ONE; bar.sync 2; ONE: setp.gt.u32 %p1, %r5, 2; {END}",
+    "a word beside a constant": f"{LOAD} st.shared.v4.u32 [cells], {{7, %r1, 9, %r2}}; ld.shared.u32 %r4, [cells+8];"
+    f"ld.shared.v2.u32 {{%r5, %r6}}, [cells+8]; add.u32 %r4, %r4, %r6; setp.gt.u32 %p1, %r4, 11; {END}",
+    "a vector, read in other pieces": f"{LOAD} st.shared.v2.u32 [cells], {{%r1, %r2}}; ld.shared.u64 %d1, [cells];"
+    f"setp.gt.u64 %p1, %d1, 5; {END}",
+    "words of a vector that lanes store": f"{LOAD} mov.u32 %r7, cells; shl.b32 %r8, %r3, 3; add.u32 %r7, %r7, %r8;"
+    "add.u32 %r2, %r2, %r3; st.shared.v2.u32 [%r7], {%r1, %r2}; bar.warp.sync -1; ld.shared.v2.u32 {%r4, %r5}, [cells];"
+    f"setp.gt.u32 %p1, %r5, 2; {END}",
+    "a word for each lane": f"{LOAD} mov.u32 %r7, cells; shl.b32 %r8, %r3, 2; add.u32 %r7, %r7, %r8;"
+    "st.shared.u32 [%r7], 0; bar.warp.sync -1; st.shared.u32 [cells], %r1; st.shared.u32 [cells+4], %r2;"
+    "bar.warp.sync -1; ld.shared.u32 %r4, [%r7]; shfl.sync.idx.b32 %r4, %r4, 1, 31, -1;"
+    f"setp.gt.u32 %p1, %r4, 2; {END}",
     "a byte of a number": f"ld.param.u8 %r4, [n]; setp.gt.u32 %p1, %r4, 5; {END}",
     "a signed byte of a number": f"ld.param.s8 %r4, [n]; setp.gt.s32 %p1, %r4, 5; {END}",
     "a half of a number": f"ld.param.u16 %h4, [n+2]; setp.gt.u16 %p1, %h4, 0; {END}",
@@ -87,6 +100,34 @@ BODIES = {
 @pytest.mark.parametrize("name", BODIES)
 def test_expressions_say_what_other_launches_do(name: str) -> None:
     assert not differences(kernel(BODIES[name]), [*SINGLE, *PAIRS])
+
+
+SENT = (
+    f"{LOAD} mov.u32 %r7, bar; mov.u32 %r8, cells; setp.ne.u32 %p3, %r3, 0; @%p3 bra SET;"
+    "mbarrier.init.shared::cta.b64 [%r7], 1; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 8; SET:"
+    "barrier.cluster.arrive; barrier.cluster.wait; mov.u32 %r9, %cluster_ctarank; xor.b32 %r9, %r9, 1; @%p3 bra GO;"
+    "mapa.shared::cluster.u32 %r10, %r8, %r9; mapa.shared::cluster.u32 %r11, %r7, %r9;"
+    "SEND GO:"
+    "mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r7], 0; @!%p4 bra GO; ld.shared.v2.u32 {%r4, %r5}, [cells];"
+    f"setp.gt.u32 %p2, %r4, 5; @%p2 bra ONE; bar.sync 2; ONE: setp.gt.u32 %p1, %r5, 2; {END}"
+)
+"""What a CTA's peer has sent decides."""
+STORE = "st.async.shared::cluster.mbarrier::complete_tx::bytes"
+SENDS = {
+    "a vector": f"{STORE}.v2.u32 [%r10], {{%r1, %r2}}, [%r11];",
+    "words one by one": f"{STORE}.u32 [%r10], %r1, [%r11]; {STORE}.u32 [%r10+4], %r2, [%r11];",
+    "a constant": f"{STORE}.v2.u32 [%r10], {{%r2, 4}}, [%r11];",
+    "a number of the CTA": f"add.u32 %r1, %r1, %r9; {STORE}.v2.u32 [%r10], {{%r1, %r9}}, [%r11];",
+    "in other pieces": f"mov.b64 %d1, {{%r1, %r2}}; {STORE}.u64 [%r10], %d1, [%r11];",
+}
+
+
+@pytest.mark.parametrize("name", SENDS)
+def test_expressions_say_what_is_sent_to_another_cta(name: str) -> None:
+    module = kernel(SENT.replace("SEND", SENDS[name]))
+    assert not differences(module, [*SINGLE, *PAIRS], cluster=2)
+    run = follow(module, {N: 3, M: 2}, Table(), cluster=2)
+    assert {each for found in run.conditions for each in inputs_of((found.node,))} & {N, M}, "nothing is compared"
 
 
 def conditions(body: str, values: dict[Input, int], *, grid: bool = False, data: bool = False) -> list[Condition]:

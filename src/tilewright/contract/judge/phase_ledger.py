@@ -372,7 +372,7 @@ def wait(
     if event.phase + 1 != barrier.phase:
         _doubt_phase(barrier, event.phase + 1, findings)
     _check_older_phase(barrier, warp, event, findings)
-    _follow(warp)
+    warp.follow()
     barrier.waits[warp.track] = barrier.users[warp.track]
     before = barrier.before
     if before is None:
@@ -398,14 +398,7 @@ def peek(cluster: ClusterState, warp: WarpState, event: BarrierPeek, findings: R
     barrier = used(cluster, warp, event, findings)
     if barrier is not None:
         _check_older_phase(barrier, warp, event, findings)
-        _follow(warp)
-
-
-def _follow(warp: WarpState) -> None:
-    """The warp waits, or looks whether it has to: did it do anything since it did so last?"""
-    if warp.epoch == warp.waited + 1:
-        warp.followed.add(warp.waited)
-    warp.waited = warp.epoch
+        warp.follow()
 
 
 def _check_older_phase(

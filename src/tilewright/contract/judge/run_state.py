@@ -109,8 +109,9 @@ class WarpState:
     last acquire of each tensor map, of any scope, and of one that reaches beyond its CTA. arrivals: of its last
     arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. initialises: it has
     initialised an mbarrier, so that its fences may publish one; inits: those since it has fenced, each with its
-    lane. waited: at which event it last waited for an mbarrier; followed: of its waits, those right after which it
-    waited again. repeated: at which event it issued a store at a place last, and what names that store.
+    lane. waited: at which event it last waited for an mbarrier; idle: up to which it has done nothing since but read
+    what no thread writes; followed: of its waits, those after which it waited again, idle until then. repeated: at
+    which event it issued a store at a place last, and what names that store.
     peers_started: CTAs of which it was found to know that they have started.
     """
 
@@ -144,6 +145,7 @@ class WarpState:
     initialises: bool = False
     inits: list[tuple[Mark, int]] = field(default_factory=lambda: [])
     waited: int = -1
+    idle: int = -1
     followed: set[int] = field(default_factory=set[int])
     repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=lambda: {})
     peers_started: set[int] = field(default_factory=set[int])
@@ -175,9 +177,20 @@ class WarpState:
                 return known
         return None
 
+    def follow(self) -> None:
+        """It waits for an mbarrier, or looks whether it has to: has it been idle since it did so last?"""
+        if self.epoch == self.idle + 1:
+            self.followed.add(self.waited)
+        self.waited = self.idle = self.epoch
+
+    def stay_idle(self) -> None:
+        """The current event reads what no thread writes, as an index that all warps of a role compute."""
+        if self.epoch == self.idle + 1:
+            self.idle = self.epoch
+
     def only_follows(self, epoch: int) -> bool:
-        """Did it do nothing after a wait but wait again, or exit?"""
-        exits = self.exit_span is not None and self.epoch == epoch + 1
+        """Was it idle after a wait until it waited again, or exited?"""
+        exits = self.exit_span is not None and self.waited == epoch and self.epoch == self.idle + 1
         return exits or epoch in self.followed
 
     def mark(self, span: Span) -> Mark:

@@ -229,7 +229,8 @@ POINTS: tuple[ContestedPoint, ...] = (
         "idle_followers", ("MB108",),
         "May a warp that only waits, while one thread does the work of its role, be overtaken by two phases?",
         "No: delayed for so long it would wait for a phase that is over, and may never go on.",
-        "It has nothing to do between its waits, so it keeps up; warps of a CTA are not held back for whole phases.",
+        "It has nothing to do between its waits, but for reading constant data, so it keeps up; warps of a CTA are not "
+        "held back for whole phases.",
         ("PTX ISA 9.7.13.15 (phases)", "tile-ai/tilelang: producer warps that issue nothing",
          "NVIDIA/cutlass, examples/cute/tutorial/blackwell 02 to 05: the loop's waits by all threads"),
     ),

@@ -4,7 +4,8 @@ Directives fix them: `.reqntid` and `.reqnctapercluster`. `.maxntid` is the most
 was compiled with `__launch_bounds__(N)` is normally launched with N threads, which is an assumption. Without a
 directive the text suggests shapes:
 
-- clusters: `cta_group::2` needs two CTAs, a constant multicast mask its width, `mapa` with a constant rank that rank;
+- clusters: `cta_group::2` needs two CTAs, a constant multicast mask its width, `mapa` with a constant rank that rank,
+  and with one that is kept below a constant, so many CTAs;
   a kernel that asks for its place in the cluster is tried with 1, 2 and 4; any other has clusters of one CTA;
 - blocks: counts of named barriers and mbarriers, and comparisons of `%tid.x`, or of a warp's or warpgroup's number,
   with constants say how many threads the roles need; instructions of warpgroups come in multiples of 128 threads.
@@ -207,8 +208,10 @@ def _clusters(texts: tuple[_Text, ...], most: int, grid: Extents | None) -> Choi
                 least = max(least, 2)
             if "multicast::cluster" in item.modifiers and (mask := _mask(text, item)) is not None and mask > 0:
                 width = max(width, mask.bit_length())
-            if item.row == "mapa" and len(item.operands) == 3 and (rank := text.constant(item.operands[2])) is not None:
-                least = max(least, rank + 1)
+            if item.row == "mapa" and len(item.operands) == 3:
+                rank = text.constant(item.operands[2])
+                least = max(least, 0 if rank is None else rank + 1)
+                width = max(width, _ranks(text, item.operands[2]))
     asked = frozenset[str]().union(*(text.specials for text in texts))
     place = any(name.startswith(("%cluster_", "%is_explicit_cluster", "%clusterid")) for name in asked)
     items = [item for text in texts for item in text.instructions]
@@ -236,6 +239,30 @@ def _clusters(texts: tuple[_Text, ...], most: int, grid: Extents | None) -> Choi
         extents = tuple(each for each in extents if _divides(each, grid)) or ((1, 1, 1),)
         others = tuple(each for each in others if _divides(each, grid) and each not in extents)
     return Choices(extents, others, fixed=False, generic=generic)
+
+
+def _ranks(text: _Text, rank: Operand) -> int:
+    """How many CTAs a rank may name that the text compares with a constant: a lane for each CTA. 0 where it is not."""
+    if not isinstance(rank, Register):
+        return 0
+    bounds: set[int] = set()
+    for item in text.instructions:
+        if item.row == "setp" and len(item.operands) > 2 and item.operands[1] == rank:
+            bounds |= {bound for bound in (_boundary(item, text.constant(item.operands[2])),) if bound is not None}
+    return min((bound for bound in bounds if 1 < bound <= CTAS_MOST), default=0)
+
+
+def _boundary(item: Instruction, value: int | None) -> int | None:
+    """The least number on the upper side of a comparison with a constant; None of one for equality."""
+    if value is None:
+        return None
+    match item.modifiers[0]:
+        case "lt" | "ge" | "lo" | "hs":
+            return value
+        case "le" | "gt" | "ls" | "hi":
+            return value + 1
+        case _:
+            return None
 
 
 def _needs_cluster(item: Instruction) -> bool:
@@ -378,15 +405,10 @@ def _compared_threads(text: _Text) -> tuple[set[int], set[int]]:
         if place is None or value is None or not 0 <= value <= THREADS_MOST:
             continue
         unit, first = place
-        match item.modifiers[0]:
-            case "eq" | "ne":
-                exact.add((value + 1) * unit + first)
-            case "lt" | "ge" | "lo" | "hs":
-                split.add(value * unit + first)
-            case "le" | "gt" | "ls" | "hi":
-                split.add((value + 1) * unit + first)
-            case _:
-                pass
+        if item.modifiers[0] in ("eq", "ne"):
+            exact.add((value + 1) * unit + first)
+        elif (boundary := _boundary(item, value)) is not None:
+            split.add(boundary * unit + first)
     within = range(1, THREADS_MOST + 1)
     return {each for each in exact if each in within}, {each for each in split if each in within}
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from tilewright.base.plural import counted
 from tilewright.base.value import value
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.targets import Target
@@ -129,8 +130,8 @@ def arrive(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, no_c
     if count > before.pending:
         raise ProtocolFault(
             "MB209",
-            f"mbarrier.arrive takes {count} arrival(s) in phase {before.phase}, which has {before.pending} pending "
-            f"of {before.expected}",
+            f"mbarrier.arrive takes {counted(count, 'arrival')} in phase {before.phase}, which has {before.pending} "
+            f"pending of {before.expected}",
         )
     after = _after(before, before.pending - count, transaction_bytes)
     if no_complete and after.phase != before.phase:

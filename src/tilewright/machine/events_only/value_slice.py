@@ -35,7 +35,7 @@ from tilewright.machine.protocol.slicing.slice_operands import Kind
 _KNOWN = frozenset({
     "ld", "st", "st.async", "ldmatrix", "stmatrix",
     "clusterlaunchcontrol.try_cancel", "clusterlaunchcontrol.query_cancel",
-    "wgmma.mma_async", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
+    "wgmma.mma_async", "wgmma.mma_async.sp", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
     "cp.async", "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "cp.async.mbarrier.arrive",
     "cp.async.bulk.tensor", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group",
     "bar.sync", "bar.arrive", "barrier.sync", "barrier.arrive", "bar.warp.sync", "barrier.cluster.arrive",

@@ -59,7 +59,7 @@ _ROWS = {
     "copies.tensor_maps": "tensormap.replace tensormap.cp_fenceproxy",
     "tensor_core.matrix": "ldmatrix stmatrix movmatrix",
     "tensor_core.mma": "mma.sync",
-    "tensor_core.wgmma": "wgmma.fence wgmma.mma_async wgmma.commit_group wgmma.wait_group",
+    "tensor_core.wgmma": "wgmma.fence wgmma.mma_async wgmma.mma_async.sp wgmma.commit_group wgmma.wait_group",
     "tensor_core.tcgen05": (
         "tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit tcgen05.fence::before_thread_sync "
         "tcgen05.fence::after_thread_sync"

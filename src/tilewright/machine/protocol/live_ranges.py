@@ -173,7 +173,8 @@ def starts_accumulators(
     """Whether a wgmma's scale of the old accumulator is the constant false: `setp.ne x, 0, 0`."""
     if not instruction.row.startswith("wgmma.mma_async"):
         return False
-    for operand in instruction.operands[3:4]:
+    at = 5 if instruction.row.endswith(".sp") else 3
+    for operand in instruction.operands[at : at + 1]:
         if isinstance(operand, Immediate):
             return operand.value == 0
         if isinstance(operand, Register) and len(writers.get(operand.name, ())) == 1:

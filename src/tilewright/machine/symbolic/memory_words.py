@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Immediate, Register, Vector
-from tilewright.machine.core.event import Access
+from tilewright.machine.core.event import Access, CopyActor
 from tilewright.machine.core.lanes import (
     FULL,
     SINK_SLOT,
@@ -31,7 +31,7 @@ from tilewright.machine.instruction.copies.async_store import request_of
 from tilewright.machine.protocol.constant_words import reads_open_constants
 from tilewright.machine.protocol.several_devices import writes_to_several
 from tilewright.machine.protocol.slicing.slice_flow import Flow
-from tilewright.machine.symbolic.expression import TAKEN, Input, Leaf, Source
+from tilewright.machine.symbolic.expression import TAKEN, Input, Leaf, Node, Source
 from tilewright.machine.symbolic.traced import Traced
 from tilewright.machine.symbolic.tracker import Pieces, leaf_of
 from tilewright.machine.taint.local import LocalAccess
@@ -82,23 +82,23 @@ def parameters(
 
 def moved(
     traced: Traced, warp: Warp, r: Registers, held: dict[int, Pieces], mask: int, seen: list[Access],
-    local: list[LocalAccess], places: npt.NDArray[np.int64] | None,
+    local: list[LocalAccess], copies: list[CopyActor], places: npt.NDArray[np.int64] | None,
 ) -> dict[int, Source]:  # fmt: skip
-    """What memory keeps or gives of expressions. places: the addresses of a load, by lane."""
+    """What memory keeps or gives of expressions. copies: those of what is stored; places: the addresses of a load, by
+    lane."""
     run = traced.run_of
     shared = [access for access in seen if access.space == "shared"]
     if traced.facts.kind in ("store", "atomic"):
         if shared and (traced.facts.kind == "atomic" or traced.instruction.row in ("red", "multimem.red")):
             return _exchanged_with_memory(traced, r, held, mask, shared)
-        if shared or local:
-            nodes = [run.node(held, r, slot, mask) for slot in traced.data if slot in held]
-            node = next((each for each in nodes if each is not None), None)
+        if shared or local or copies:
+            words = _stored_words(traced, r, held, mask)
             element = traced.element_bytes()
-            if node is not None and len(traced.data) > 1:
+            run.stored(shared, words, element)
+            run.carry(copies, words, element)
+            node = next(filter(None, words), None)
+            if node is not None and len(words) > 1:
                 node = run.table.opaque("one of several words that are stored at once", (node,))
-            elif node is not None and any(r[slot].dtype.itemsize != element for slot in traced.data):
-                node = run.table.opaque("part of a word that is stored", (node,))
-            run.stored(shared, node, element)
             run.stored_locally(local, mask, node)
         if traced.facts.kind == "atomic" and run.inputs.data and not shared and traced.writes:
             return _ticket(traced, warp, r, mask)
@@ -110,7 +110,7 @@ def moved(
             slot: node
             for index, (slot, dtype) in enumerate(targets)
             if slot is not None
-            and (node := run.loaded(shared, element, index, fills=dtype.itemsize == element)) is not None
+            and (node := run.loaded(shared, element, index, len(targets), fills=dtype.itemsize == element)) is not None
         }
         return {slot: node for slot, node in found.items()}
     if local:
@@ -137,17 +137,33 @@ def moved(
     return {}
 
 
+def _stored_words(traced: Traced, r: Registers, held: dict[int, Pieces], mask: int) -> list[Node | None]:
+    """The expressions of what a store stores, word by word; one of all, where a place holds parts of several."""
+    run, element = traced.run_of, traced.element_bytes()
+    if traced.instruction.row not in ("st", "st.async"):
+        nodes = [node for slot in traced.data if (node := run.node(held, r, slot, mask)) is not None]
+        return [run.table.opaque("part of a matrix that is stored", tuple(nodes))] if nodes else [None]
+    slots, words = traced.recording.slots, list[Node | None]()
+    for item in traced.recording.decoder.vector(traced.instruction.operands[1]):
+        slot = slots.get(item.name, SINK_SLOT) if isinstance(item, Register) else SINK_SLOT
+        node = run.node(held, r, slot, mask) if slot in held else None
+        if node is not None and r[slot].dtype.itemsize != element:
+            node = run.table.opaque("part of a word that is stored", (node,))
+        words.append(node)
+    return words
+
+
 def _exchanged_with_memory(
     traced: Traced, r: Registers, held: dict[int, Pieces], mask: int, shared: list[Access]
 ) -> dict[int, Source]:
     """An atomic operation on shared memory: what it leaves and gives depends on all that it meets."""
     run = traced.run_of
-    old = [run.loaded([replace(access, write=False)], 1, 0, fills=False) for access in shared]
+    old = [run.loaded([replace(access, write=False)], 1, 0, 0, fills=False) for access in shared]
     nodes = (*traced.read(r, held, mask), *(each for each in old if each is not None))
     if not nodes:
         return {}
     node = run.table.opaque(f"what {traced.instruction.opcode} gives", tuple(dict.fromkeys(nodes)))
-    run.stored(shared, node, traced.element_bytes())
+    run.stored(shared, (node,), traced.element_bytes())
     return dict.fromkeys(traced.writes, node)
 
 

@@ -227,15 +227,17 @@ class _Wrapper(Traced):
         before, run.seen = run.seen, [] if watched else run.seen
         seen = run.seen
         before_local, run.local_seen = run.local_seen, [] if watched else run.local_seen
+        before_copies, run.copies = run.copies, [] if watched else run.copies
         local = run.local_seen
         try:
             done = act()
         finally:
+            copies, run.copies = run.copies, before_copies
             run.seen, run.local_seen = before, before_local
         if done is False or not (chosen or predicate is not None):
             return
         if watched and seen is not None:
-            results = moved(self, warp, r, held, chosen, seen, local or [], places) or results
+            results = moved(self, warp, r, held, chosen, seen, local or [], copies or [], places) or results
         if self.reads_answer:
             results = taken_work(self, warp, r, chosen) if self.names_work else granted(self, r, chosen or mask)
         if not self.writes or (not held and not results):

@@ -15,7 +15,7 @@ Checked by: tests/machine/symbolic/test_tracker.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.value import value
-from tilewright.machine.core.event import Access, WarpActor
+from tilewright.machine.core.event import Access, CopyActor, WarpActor
 from tilewright.machine.core.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers, indices
 from tilewright.machine.core.state import Warp
 from tilewright.machine.symbolic.addresses import ALIGNMENT_BYTES
@@ -35,6 +35,10 @@ _UNWRITTEN = np.zeros(1, np.uint32)
 """Stands for a register that nobody has written, which nothing that is executed reads."""
 
 Kind = Literal["branch", "guard", "value"]
+
+
+Words = Sequence[Node | None]
+"""The expressions of words that are stored side by side, None of those that depend on no input."""
 
 
 @value
@@ -111,6 +115,9 @@ class SymbolicRun:
         self.issued: dict[Input, tuple[int, bool]] = {}
         self.seen: list[Access] | None = None
         self.local_seen: list[LocalAccess] | None = None
+        # Copies that the step now running issues.
+        self.copies: list[CopyActor] | None = None
+        self._carried: dict[CopyActor, tuple[Words, int]] = {}
         self._registers: dict[WarpActor, dict[int, Pieces]] = {}
         self._shared: dict[int, dict[tuple[int, int], Node | None]] = {}
         self._written: dict[int, set[int]] = {}
@@ -207,8 +214,9 @@ class SymbolicRun:
 
     # Shared memory
 
-    def stored(self, accesses: list[Access], node: Node | None, size_bytes: int) -> None:
-        """Bytes of shared memory now hold what one register held, if a single word of it was stored."""
+    def stored(self, accesses: list[Access], words: Words, word_bytes: int) -> None:
+        """Bytes of shared memory now hold these words, side by side, where all lanes stored in one place; else what
+        may be any of them."""
         for access in accesses:
             if not access.write or access.space != "shared":
                 continue
@@ -222,14 +230,19 @@ class SymbolicRun:
                             sources = () if former is None else (former,)
                             memory[place] = self.table.opaque("a word that is overwritten in part", sources)
                     written.difference_update(range(begin, end))
-                if node is not None:
-                    whole = end - begin == size_bytes and node.uniform
-                    memory[begin, end] = node if whole else None
-                    written.update(range(begin, end))
+                if end - begin == word_bytes * len(words):
+                    parts = [(begin + index * word_bytes, word, word_bytes) for index, word in enumerate(words)]
+                else:
+                    parts = [(begin, next(filter(None, words), None), end - begin)]
+                for at, word, size in parts:
+                    if word is not None:
+                        memory[at, at + size] = word if word.uniform and size == word_bytes else None
+                        written.update(range(at, at + size))
 
-    def loaded(self, accesses: list[Access], element_bytes: int, index: int, *, fills: bool) -> Node | None:
-        """What element `index` of a load gives: an expression where one word is loaded as it was stored, an opaque one
-        where any byte depends on inputs otherwise. fills: whether the element is as wide as its register."""
+    def loaded(self, accesses: list[Access], element_bytes: int, index: int, count: int, *, fills: bool) -> Node | None:
+        """What element `index` of `count` of a load gives: an expression where all lanes load one word as it was
+        stored, an opaque one where any byte depends on inputs otherwise. fills: whether the element is as wide as its
+        register."""
         touched: list[Node] = []
         unknown = False
         for access in accesses:
@@ -242,10 +255,11 @@ class SymbolicRun:
             for begin, end in access.ranges:
                 if written.isdisjoint(range(begin, end)):
                     continue
-                first = begin + index * element_bytes
-                exact = memory.get((first, first + element_bytes))
-                if fills and exact is not None and len(accesses) == 1 and len(access.ranges) == 1:
-                    return exact
+                if len(accesses) == len(access.ranges) == 1 and end - begin == count * element_bytes:
+                    begin, end = begin + index * element_bytes, begin + (index + 1) * element_bytes
+                    exact = memory.get((begin, end))
+                    if fills and exact is not None:
+                        return exact
                 for (low, high), node in memory.items():
                     if low < end and begin < high:
                         unknown = True
@@ -255,10 +269,17 @@ class SymbolicRun:
             return None
         return self.table.opaque("shared memory read in other pieces than written", tuple(dict.fromkeys(touched)))
 
+    def carry(self, copies: list[CopyActor], words: Words, word_bytes: int) -> None:
+        """These copies will write words of the register that was stored."""
+        self._carried.update(dict.fromkeys(copies, (words, word_bytes)))
+
     def copied(self, access: Access) -> None:
         """An engine has overwritten shared memory."""
-        if self._written.get(access.cta):
-            self.stored([access], None, 0)
+        words, word_bytes = ((), 0)
+        if isinstance(access.actor, CopyActor):
+            words, word_bytes = self._carried.pop(access.actor, ((), 0))
+        if words or self._written.get(access.cta):
+            self.stored([access], words, word_bytes)
 
     # Local memory
 

@@ -52,7 +52,7 @@ class LaneStore:
 def lane_store(instruction: Instruction, slots: Mapping[str, int]) -> LaneStore | None:
     """What a store writes where; None of what is no store of registers."""
     match instruction.row, instruction.operands:
-        case "st", (Address(base), Register() | Vector() as stored):
+        case "st" | "st.async", (Address(base), Register() | Vector() as stored, *_):
             items = stored.items if isinstance(stored, Vector) else (stored,)
             names = [each.name for each in items if isinstance(each, Register) and each.name in slots]
             place = slots.get(base.name, -1) if isinstance(base, Register) else -1

@@ -18,7 +18,7 @@ from dataclasses import replace
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.core.decoder import Decoder
 from tilewright.machine.core.engine_fault import EngineFault
-from tilewright.machine.core.event import Access
+from tilewright.machine.core.event import Access, CopyActor
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.lanes import FULL, Registers, predicate_mask
 from tilewright.machine.core.program import decode_one
@@ -239,7 +239,7 @@ def _carry(
             run()
         finally:
             tracker.local_seen = before_local
-        _finish(facts, tracker, taint, warp, mask, origin | place, place, [], local)
+        _finish(facts, tracker, taint, warp, mask, origin | place, place, [], local, [])
         return
     address = _union(taint, facts.shared) if facts.shared else KNOWN
     generic = _union(taint, facts.generic) if facts.generic else KNOWN
@@ -255,9 +255,10 @@ def _carry(
             tracker.decide(facts.span, what, found)
             steering |= found
     seen: list[Access] = []
-    before = tracker.uncertain, tracker.seen, tracker.local_seen, tracker.astray
+    issued: list[CopyActor] = []
+    before = tracker.uncertain, tracker.seen, tracker.local_seen, tracker.astray, tracker.issued
     tracker.uncertain = before[0] or bool(steering or controlled)
-    tracker.seen, tracker.local_seen, tracker.astray = seen, local, elsewhere | generic
+    tracker.seen, tracker.local_seen, tracker.astray, tracker.issued = seen, local, elsewhere | generic, issued
     try:
         run()
     except (MachineFault, EngineFault):
@@ -268,10 +269,10 @@ def _carry(
         if elsewhere and not seen:
             tracker.decide(facts.span, "global address", elsewhere)
     finally:
-        tracker.uncertain, tracker.seen, tracker.local_seen, tracker.astray = before
+        tracker.uncertain, tracker.seen, tracker.local_seen, tracker.astray, tracker.issued = before
     if generic and any(access.space == "shared" for access in seen):
         tracker.decide(facts.span, "shared address", generic)
-    _finish(facts, tracker, taint, warp, mask, origin | steering, steering, seen, local)
+    _finish(facts, tracker, taint, warp, mask, origin | steering, steering, seen, local, issued)
 
 
 def _reads_constants(address: LoadAddress, warp: Warp, mask: int) -> bool:
@@ -286,10 +287,10 @@ def _is_any_work(facts: StepFacts, tracker: Tracker, warp: Warp, mask: int) -> b
 
 def _finish(
     facts: StepFacts, tracker: Tracker, taint: WarpTaint, warp: Warp, mask: int, origin: Origin, place: Origin,
-    seen: list[Access], local: list[LocalAccess],
+    seen: list[Access], local: list[LocalAccess], issued: list[CopyActor],
 ) -> None:  # fmt: skip
     """Give the registers and bytes that were written their origin. place: of what decides whether, or where, the step
-    stores."""
+    stores; issued: copies that store later."""
     space, kind = facts.facts.space, facts.facts.kind
     private = space in ("local", "param") or (space == "generic" and not seen)
     if facts.loads:
@@ -321,6 +322,7 @@ def _finish(
             taint.local |= origin
         content = left if facts.joined or space in ("local", "param") else facts.position
         tracker.mark(seen, local, tracker.identity(content))
+        tracker.carry(issued, tracker.identity(content))
     else:
         tracker.mark(seen, [], tracker.identity(KNOWN))
     if not facts.writes:

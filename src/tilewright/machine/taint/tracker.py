@@ -76,7 +76,8 @@ class Tracker:
 
     shadowed: whether shared memory is tracked; known: (begin, end) addresses of global buffers with known contents, as
     long as the kernel does not write to them. uncertain: the step now running may not happen, or elsewhere; astray:
-    where its global addresses come from, if they are unknown; seen, local_seen: what it accessed. answered:
+    where its global addresses come from, if they are unknown; seen, local_seen: what it accessed; issued: bulk copies
+    that it issued. answered:
     requests for work whose answers are given. addresses: who uses which buffer, where that matters. identities: of
     what is stored, where that is asked; outcomes: of peeks, where there are
     some. rehearsing: data left out of the slice raises `ReadBack`; else it is unknown.
@@ -106,7 +107,9 @@ class Tracker:
         self.addresses: UnknownAddresses | None = None
         self.identities: ValueIdentities | SameLoads | None = None
         self.outcomes: PeekedOutcomes | None = None
+        self.issued: list[CopyActor] | None = None
         self._uncertain_copies: dict[CopyActor, Origin] = {}
+        self._carried: dict[CopyActor, int] = {}
         self._known_copies: set[CopyActor] = set()
         # Follows how the run depends on the inputs of its launch, if anything does.
         self.symbolic: SymbolicRun | None = None
@@ -117,6 +120,7 @@ class Tracker:
         self.memory = cluster.memory
         self._warps.clear()
         self._shadows.clear()
+        self._carried.clear()
         self.local.clear()
         if self.identities is not None:
             self.identities.start(cluster)
@@ -176,6 +180,10 @@ class Tracker:
                 case CopyIssue(copy=copy) | AsyncCopyIssue(copy=copy):
                     if self.uncertain:
                         self._uncertain_copies[copy] = self.astray
+                    if self.issued is not None:
+                        self.issued.append(copy)
+                    if self.symbolic is not None and self.symbolic.copies is not None:
+                        self.symbolic.copies.append(copy)
                 case BarrierPeek() | BarrierWait() if self.outcomes is not None:
                     self.outcomes.note(event)
                 case _:
@@ -202,7 +210,7 @@ class Tracker:
             copy = event.actor if isinstance(event.actor, CopyActor) else None
             self.addresses.note(event, self.astray if copy is None else self._uncertain_copies.get(copy, KNOWN))
         if isinstance(event.actor, CopyActor):
-            self._copy_access(event)
+            self._copy_access(event, event.actor)
             if event.actor in self._uncertain_copies and event.space == "global":
                 return replace(event, uncertain=True)
             return event
@@ -227,17 +235,23 @@ class Tracker:
             if not any(begin < high and low < end for begin, end in event.ranges)
         ]
 
-    def _copy_access(self, event: Access) -> None:
+    def _copy_access(self, event: Access, copy: CopyActor) -> None:
         if not self.shadowed:
             return
         if event.space == "global" and not event.write:
             if all(any(low <= begin and end <= high for low, high in self.known) for begin, end in event.ranges):
-                self._known_copies.add(event.actor)  # type: ignore[arg-type]
+                self._known_copies.add(copy)
             return
         if event.space == "shared" and event.write:
-            known = event.actor in self._known_copies or event.span in self.answered
-            content = KNOWN if known else self.sources.origin(event.span, "data that a copy brought")
-            self._mark(event, self.identity(content))
+            number = self._carried.pop(copy, None)
+            if number is None:
+                known = copy in self._known_copies or event.span in self.answered
+                number = self.identity(KNOWN if known else self.sources.origin(event.span, "data that a copy brought"))
+            self._mark(event, number)
+
+    def carry(self, copies: list[CopyActor], number: int) -> None:
+        """Give what these copies will write, the values of a register, the number of an origin."""
+        self._carried.update(dict.fromkeys(copies, number))
 
     def mark(self, seen: list[Access], local: list[LocalAccess], number: int) -> None:
         """Give what these accesses wrote to shared and local memory the number of an origin."""

@@ -22,12 +22,13 @@ from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step, before, guarded
 
 _ENDS = frozenset({"ret", "exit", "trap"})
-_MARKS = frozenset({"wgmma.mma_async", "wgmma.fence", "bra", "call", "brx.idx", "", *_ENDS})
+_PRODUCTS = frozenset({"wgmma.mma_async", "wgmma.mma_async.sp"})
+_MARKS = frozenset({*_PRODUCTS, "wgmma.fence", "bra", "call", "brx.idx", "", *_ENDS})
 """Rows that the analysis looks at: all others lead on to what follows them."""
 
 
 def unfenced_positions(kernel: Kernel) -> Sequence[bool]:
-    """By instruction, whether some path leads from it to a wgmma.mma_async with no wgmma.fence on the way."""
+    """By instruction, whether some path leads from it to a wgmma with no wgmma.fence on the way."""
     labels: dict[str, int] = {}
     marks: list[tuple[int, Instruction]] = []
     size = 0
@@ -62,7 +63,7 @@ def unfenced_positions(kernel: Kernel) -> Sequence[bool]:
 def _before_a_wgmma(marks: Sequence[Instruction], following: Sequence[Sequence[int]]) -> tuple[list[bool], list[bool]]:
     """By mark, whether a wgmma comes before a fence, behind it and from it on. The end is one more mark."""
     behind = [False] * len(marks)
-    meets = [*(each.row == "wgmma.mma_async" for each in marks), False]
+    meets = [*(each.row in _PRODUCTS for each in marks), False]
     changed = True
     while changed:
         changed = False

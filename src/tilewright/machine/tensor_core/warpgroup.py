@@ -47,10 +47,12 @@ class OperandBytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixInstruction:
-    """What the text of one wgmma fixes. Slots of registers; `a_registers` empty where A is in shared memory."""
+    """What the text of one wgmma fixes. Slots of registers; `a_registers` empty where A is in shared memory. a_depth:
+    elements of a row of A that are stored: K, half of it of a sparse product."""
 
     n: int
     k: int
+    a_depth: int
     accumulator_type: str
     a_type: Any
     b_type: Any
@@ -281,25 +283,26 @@ def operand_bytes(operation: Operation) -> OperandBytes:
     """What an operation reads of shared memory. Raises EngineFault for a descriptor that is none."""
     text = operation.instruction
     return _operand_bytes(
-        None if text.a_registers else operation.a_descriptor, operation.b_descriptor, text.n, text.k, text.a_type,
-        text.b_type, text.a_major, text.b_major,
+        None if text.a_registers else operation.a_descriptor, operation.b_descriptor, text.n, text.k, text.a_depth,
+        text.a_type, text.b_type, text.a_major, text.b_major,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
 def _operand_bytes(
-    a_descriptor: int | None, b_descriptor: int, n: int, k: int, a_type: Any, b_type: Any, a_major: Any, b_major: Any
-) -> OperandBytes:
+    a_descriptor: int | None, b_descriptor: int, n: int, k: int, a_depth: int, a_type: Any, b_type: Any, a_major: Any,
+    b_major: Any,
+) -> OperandBytes:  # fmt: skip
     """The same for two descriptors, of A None where it is in registers: alike for all instructions of one kind."""
     parts: list[Ranges] = []
     own: list[Ranges] = [(), (), (), ()]
     a: SharedMatrix | None = None
     if a_descriptor is not None:
         width, rows = tensor_core.ELEMENT_BYTES[a_type], 64 // WARPS
-        parts.append(tensor_core.operand_ranges(a_descriptor, 64, k, width, a_major))
+        parts.append(tensor_core.operand_ranges(a_descriptor, 64, a_depth, width, a_major))
         for begin in range(0, 64, rows):
-            own[begin // rows] = tensor_core.row_ranges(a_descriptor, 64, k, width, a_major, begin, begin + rows)
-        a = SharedMatrix(a_descriptor, 64, k, width, a_major)
+            own[begin // rows] = tensor_core.row_ranges(a_descriptor, 64, a_depth, width, a_major, begin, begin + rows)
+        a = SharedMatrix(a_descriptor, 64, a_depth, width, a_major)
     width = tensor_core.ELEMENT_BYTES[b_type]
     parts.append(tensor_core.operand_ranges(b_descriptor, n, k, width, b_major))
     b = SharedMatrix(b_descriptor, n, k, width, b_major)

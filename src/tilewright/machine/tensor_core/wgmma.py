@@ -18,7 +18,7 @@ and exactly where every partial sum is exact. 8-bit integer products are summed 
 
 Single bits are read a byte at a time: a byte is eight elements of 0 or 1, lowest first.
 
-Not handled: sparse wgmma.
+Not handled: what sparse products compute.
 Checked by: `tests/machine/tensor_core/test_tensor_core.py`, against products that an H200 made of random descriptors of
 all kinds, and against tiles that the copy engine's model wrote.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -18,19 +19,31 @@ def test_an_endless_loop_is_ended() -> None:
     assert time.process_time() - begin < 5
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_alarm_whose_exception_was_dropped_rings_again() -> None:
+def test_an_alarm_whose_exception_was_dropped_rings_again_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     class Dropped:
         def __del__(self) -> None:
             while True:  # the first ring ends this, and nothing else: exceptions of destructors go nowhere
                 pass
 
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError
+
+    printed: list[object] = []
+
+    def note(dropped: sys.UnraisableHookArgs) -> None:
+        printed.append(dropped.exc_type)
+
+    monkeypatch.setattr(sys, "unraisablehook", note)
     begin = time.process_time()
     with pytest.raises(BudgetSpent), bounded(0.1):
+        Failing()
         Dropped()
         while True:
             pass
     assert time.process_time() - begin < 5
+    Failing()
+    assert printed == [ValueError, ValueError]
 
 
 def test_work_that_ends_in_time_is_left_alone() -> None:

@@ -45,6 +45,8 @@ def access(state: LaunchState, event: Access) -> None:
 def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
     cluster, warp = state.step(actor)
     lane_order.note_access(warp)
+    if event.read_only:
+        warp.stay_idle()
     operation = "writes" if event.write else "reads"
     allocating = cluster.tensor.address_spans
     if allocating and event.write and event.span in allocating:

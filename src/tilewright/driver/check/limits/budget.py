@@ -4,14 +4,15 @@ Time is this process's on the processor, so that a check comes as far on a machi
 what waits without computing (for another process, say) is not bounded. The alarm is the operating system's interval
 timer, which interrupts Python code between two instructions of its own, so that a loop nobody thought of is ended too.
 Where it rings inside a callback whose exceptions Python drops (of the garbage collector, or a destructor), it rings
-again. It works in the main thread of a Unix process; elsewhere nothing is bounded but by the limits that the work
-itself has, and `bounded` says so by its result.
+again, and Python does not print what it dropped. It works in the main thread of a Unix process; elsewhere nothing is
+bounded but by the limits that the work itself has, and `bounded` says so by its result.
 Checked by: tests/driver/check/limits/test_budget.py.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -44,11 +45,18 @@ def bounded(seconds: float | None) -> Generator[bool, None, None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise BudgetSpent
 
+    print_dropped = sys.unraisablehook
+
+    def print_others(dropped: sys.UnraisableHookArgs) -> None:
+        if not issubclass(dropped.exc_type, BudgetSpent):
+            print_dropped(dropped)
+
     around, interval = signal.getitimer(signal.ITIMER_PROF)
     if 0 < around <= seconds:
         yield False  # the alarm of the block around this one rings first
         return
     before = signal.signal(signal.SIGPROF, ring)
+    sys.unraisablehook = print_others
     begin = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-3), _AGAIN_SECONDS)
     try:
@@ -56,5 +64,6 @@ def bounded(seconds: float | None) -> Generator[bool, None, None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+        sys.unraisablehook = print_dropped
         if around:
             signal.setitimer(signal.ITIMER_PROF, max(around - (time.process_time() - begin), 1e-3), interval)

@@ -1,14 +1,18 @@
 """wgmma: binds `warpgroup` to instructions.
 
-Source: PTX ISA, `wgmma.mma_async`, `wgmma.fence`, `wgmma.commit_group`, `wgmma.wait_group`. Not handled: `.sp`.
+Source: PTX ISA, `wgmma.mma_async`, `wgmma.mma_async.sp`, `wgmma.fence`, `wgmma.commit_group`, `wgmma.wait_group`. Of a
+sparse product half the elements of each row of A are stored, as those of a dense product of half the depth; which they
+are, a register of metadata says. Not handled, and refused where values are wanted: what sparse products compute.
 Checked by: tests/machine/tensor_core/test_wgmma.py.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
+from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Vector
 from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.core.event import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
@@ -123,7 +127,11 @@ def _constant(instruction: Instruction, operand: Operand, *allowed: int) -> int:
     return operand.value
 
 
-def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+def _mma(sparse: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
+    return lambda decoder, instruction, modifiers: _multiply(decoder, instruction, modifiers, sparse)
+
+
+def _multiply(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, sparse: bool) -> Control:
     _take_sync(modifiers)
     saturate = modifiers.flag("satfinite")
     counts_bits = modifiers.flag("popc") and modifiers.flag("and")
@@ -133,7 +141,9 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
         raise unsupported(instruction, "it needs a shape and three types")
     n, k = int(shape[1]), int(shape[2])
     accumulator_type, a_type, b_type = parts[1:]
-    _check_types(instruction, n, k, accumulator_type, a_type, b_type, saturate)
+    _check_types(instruction, n, k // 2 if sparse else k, accumulator_type, a_type, b_type, saturate)
+    if sparse and a_type == "b1":
+        raise unsupported(instruction, "sparse operands of single bits")
     if counts_bits != (a_type == "b1"):
         raise unsupported(instruction, ".and.popc is for .b1")
     if counts_bits:
@@ -149,18 +159,29 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
     else:
         a_slot = decoder.source(instruction, a_operand, WORD64)
     b_slot = decoder.source(instruction, operands.pop(0), WORD64)
+    if sparse:
+        metadata, selector = operands[:2]
+        del operands[:2]
+        decoder.source(instruction, metadata, WORD32)
+        _constant(instruction, selector, 0, 1, 2, 3)
     scale_slot, scale_negated = decoder.predicate(instruction, operands.pop(0))
     immediates = _immediates(instruction, operands, a_type, bool(a_registers))
     negate_a, negate_b, transpose_a, transpose_b = immediates
     text = MatrixInstruction(
-        n, k, accumulator_type, a_type, b_type, accumulator, a_registers, "mn" if transpose_a else "k",
-        "mn" if transpose_b else "k", negate_a, negate_b, saturate, instruction.span,
+        n, k, k // 2 if sparse else k, accumulator_type, a_type, b_type, accumulator, a_registers,
+        "mn" if transpose_a else "k", "mn" if transpose_b else "k", negate_a, negate_b, saturate, instruction.span,
     )  # fmt: skip
     names = decoder.names
     accumulator_names = tuple(names[slot] for slot in accumulator)
     a_names = tuple(names[slot] for slot in a_registers)
 
+    mathematics = decoder.mathematics
+
     def act(warp: Warp, mask: int) -> None:
+        if sparse and mathematics:
+            raise TilewrightError(
+                f"the machine cannot run {instruction.opcode}: a sparse operand", span=instruction.span
+            )
         group = _group(warp, instruction)
         r, state = warp.r, warp.wgmma
         holds = predicate_mask(r[scale_slot])
@@ -255,7 +276,8 @@ def _immediates(
 
 HANDLERS = {
     "wgmma.fence": _fence,
-    "wgmma.mma_async": _mma,
+    "wgmma.mma_async": _mma(sparse=False),
+    "wgmma.mma_async.sp": _mma(sparse=True),
     "wgmma.commit_group": _commit,
     "wgmma.wait_group": _wait,
 }

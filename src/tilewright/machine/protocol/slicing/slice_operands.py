@@ -56,7 +56,7 @@ _HINTS = frozenset({
     "cp.async.bulk.prefetch", "cp.async.bulk.prefetch.tensor", "nanosleep",
 })  # fmt: skip
 _LOADS = frozenset({"ld", "ldu", "ldmatrix", "multimem.ld_reduce"})
-_STORES = frozenset({"st", "stmatrix", "multimem.st", "multimem.red", "red"})
+_STORES = frozenset({"st", "st.async", "stmatrix", "multimem.st", "multimem.red", "red"})
 _CARRY_READ = frozenset({"addc", "subc", "madc"})
 _RESULTS = frozenset({"destination", "pair", "loaded", "vector", "sink"})
 _VOLATILE = frozenset({
@@ -341,6 +341,8 @@ def _roles(
             role = "sync" if index == count - 1 and row != "activemask" else "value"
         case "load" | "store" | "atomic":
             role = _ADDRESS_ROLE[space] if issubclass(operand, Address) else "data"
+            if row == "st.async" and index == 2:
+                role = "barrier"
         case "control":
             role = "branch" if row in ("brx.idx", "call") else "sync"
         case "matrix":
@@ -363,6 +365,9 @@ def _matrix_role(row: str, index: int, operand: type[Operand]) -> Role:
     if row == "wgmma.mma_async":
         # After the accumulator: A, B, scale-d.
         return "descriptor" if index < 2 else "sync"
+    if row == "wgmma.mma_async.sp":
+        # Between them and scale-d: which elements of A are stored.
+        return "descriptor" if index < 2 else "data" if index == 2 else "sync"
     if issubclass(operand, Address):
         return "descriptor"
     if row.startswith("tcgen05.st"):
@@ -377,7 +382,7 @@ def _protocol_role(row: str, modifiers: tuple[str, ...], index: int, operand: ty
         role = "barrier"
     elif row in ("mbarrier.try_wait",) and index == 2:
         role = "data"
-    elif row in ("st.async", "red.async"):
+    elif row == "red.async":
         role = "data" if index == 1 else "barrier" if index == 2 else "shared address"
     elif row == "cp.async":
         # The last one, how many bytes are read, or whether any are, says nothing of the bytes written.
