@@ -30,11 +30,10 @@ from tilewright.ir.decisions import StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
+from tilewright.synth.distribution.cluster_parts import CORE_ROWS
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 
 _FRAGMENT_COLUMNS = 8
-_CORE_ROWS = 8
-"""Of an operand that is loaded by rows, by which more or less is loaded."""
 _LEAST_PART = 32
 """Rows of a box, where a tile's columns come in several."""
 _LEAST_SAVED = 4
@@ -72,12 +71,12 @@ def with_steps(question: TileQuestion, shape: TileShape) -> TileShape:
     of_rows, of_columns = reversed(question.loaded_steps) if shape.swapped else question.loaded_steps
     if shape.swapped == question.orientations[0]:
         units = shape.consumers
-        if not question.bulk or of_rows != _CORE_ROWS or (units > 1 and shape.cluster[1] > 1):
+        if not question.bulk or of_rows != CORE_ROWS or (units > 1 and shape.cluster[1] > 1):
             return shape
         return replace(shape, steps=(even_step(rows, shape.rows, units, BLOCK_ROWS), 0))
     parts = parts_of(shape)
     small = parts > 1 and (shape.cluster[0] > 1 or shape.columns // parts < _LEAST_PART)
-    if not question.turnable or of_columns != _CORE_ROWS or small:
+    if not question.turnable or of_columns != CORE_ROWS or small:
         return shape
     return replace(shape, steps=(0, even_step(columns, shape.columns, parts, _FRAGMENT_COLUMNS)))
 
