@@ -1,7 +1,8 @@
 """How far is it from one tile to the next, so that the last one hardly goes past the operand's end?
 
-Rows of a box that lie past an array's end take the copy engine longer than rows that it fetches, and the tile that has
-most of them keeps all others waiting. So tiles are dealt out evenly: of as many tiles, the step is the least with which
+The L2 cache is asked for each row of a box that lies past an array's end, and does not serve those of several CTAs
+together, as it does with rows that several ask for at about the same time (`bench.probes.past_end`). So the tile that
+has most of them keeps all others waiting, and tiles are dealt out evenly: of as many, the step is the least with which
 they reach the end. What they load overlaps, and each stores no more than the step: of 530 rows in five tiles of 112
 each stores 106, and the last one's boxes pass the end by 3 rows instead of 30. With 1536 columns of a sum of 8960 that
 takes 27.9 us instead of 31.1 (H200, `python -m bench few-rows --apart --shape 530,1536,8960`).
