@@ -47,7 +47,8 @@ def test_slices_left_of_a_tile(m: int, n: int, slices: int, left: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "tiles"), [(200, 192, (2, 2)), (256, 192, (1, 2)), (200, 96, (2, 1)), (200, 200, (2, 2)), (64, 96, (1, 1))]
+    ("m", "n", "tiles"),
+    [(200, 192, (2, 2)), (256, 192, (1, 2)), (200, 96, (2, 1)), (200, 200, (2, 2)), (64, 96, (1, 1))],
 )  # fmt: skip
 def test_several_columns_of_tiles_stay_several(m: int, n: int, tiles: tuple[int, int]) -> None:
     """Of one column a text finds a tile's place by fewer instructions."""
