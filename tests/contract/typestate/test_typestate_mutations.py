@@ -505,6 +505,8 @@ MUTANTS = [
     Mutant("AL001", edit(ac.RingOp, address=DUAL.barrier_address - 4), note="ring-address"),
     Mutant("AL002", edit(ac.BufferOp, address=512), note="buffer-address"),
     Mutant("AL002", edit_buffer("b", slot_bytes=DUAL.b_bytes + 128), note="slot-bytes"),
+    Mutant("AL002", edit(ac.CopyIssueOp, 1, rank_offset_bytes=64), CLUSTER, "box-inside-a-row"),
+    Mutant("TX005", edit(ac.CopyIssueOp, 1, rank_offset_bytes=128), CLUSTER, "boxes-a-row-apart"),
     Mutant("AL003", edit(ac.RingOp, address=0), note="ring-in-buffer"),
     Mutant("AL003", edit(ac.BufferOp, 2, instances=1), note="instances-shared"),
     Mutant("AL003", edit(ac.BufferOp, 1, address=DUAL.a_bytes), note="buffers-overlap"),

@@ -46,6 +46,23 @@ def test_slices_left_of_a_tile(m: int, n: int, slices: int, left: int) -> None:
     assert small_extents(the_program(decided(m, n, slices)))["K"] == DEPTH * SHARES * left
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "tiles"),
+    [(200, 192, (2, 2)), (256, 192, (1, 2)), (200, 96, (2, 1)), (200, 200, (2, 2)), (64, 96, (1, 1))],
+)  # fmt: skip
+def test_several_columns_of_tiles_stay_several(m: int, n: int, tiles: tuple[int, int]) -> None:
+    """Of one column a text finds a tile's place by fewer instructions."""
+    module = gemm(m, n, 1024, tile=(128, 96), teams=2, split=1, consumers=2, swapped=False).module
+    instance = small_instance(module)
+    found = the_program(instance).extents
+    assert (-(-found["M"] // 128), -(-found["N"] // 96)) == tiles
+    texts = [
+        lower_to_ptx([each.module for each in lower_program(the_program(one)).kernels], "sm_90a")
+        for one in (module, instance)
+    ]
+    assert texts[0].count("\n") == texts[1].count("\n")
+
+
 def test_as_many_slices_as_teams_rather_than_fewer_happenings() -> None:
     # The fifth share of six slices begins in the last of five slots, as the second one of four does.
     program, instance = TeamGrid(4, 4, 3), TeamGrid(4, 2, 3)

@@ -17,6 +17,16 @@ def test_bands_are_grouped_and_near_square_unless_asked_for():
     assert choose_tile_order(RATES, (128, 128), (64, 64), Wanted(tile_group=7)) == ("grouped", 7)
 
 
+def test_tiles_of_one_wave_that_read_the_same_of_the_larger_operand_follow_one_another():
+    assert choose_tile_order(RATES, (64, 112), (24, 5), Wanted()) == ("grouped", 1)
+    assert choose_tile_order(RATES, (112, 64), (5, 24), Wanted()) == ("grouped", 5)
+    assert choose_tile_order(RATES, (64, 112), (24, 5), Wanted(tile_group=8)) == ("grouped", 8)
+    # Several waves, and one tile along an axis, where orders do not differ.
+    assert choose_tile_order(RATES, (64, 112), (24, 5), Wanted(), matrices=2) == ("grouped", 15)
+    assert choose_tile_order(RATES, (64, 112), (40, 5), Wanted()) == ("grouped", 15)
+    assert choose_tile_order(RATES, (64, 8), (64, 1), Wanted()) == ("grouped", 4)
+
+
 def test_squares_of_the_curve_hold_a_wave_where_they_fit():
     curve = Wanted(tile_order="hilbert")
     assert choose_tile_order(RATES, (128, 128), (64, 64), curve) == ("hilbert", 16)

@@ -79,6 +79,8 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
         deep = d.tile_streamed * d.shares
         slices = slices_of_teams(deepest, -(-extents[d.streamed] // deep), program, small_one)
         down, across = _shortest(small_one.tiles, (extents[d.row], d.row_step), (extents[d.column], d.column_step))
+        # Of one column, whose shares are numbered like a batch's, a place is found by fewer instructions.
+        across = max(across, min(side, 2))
         sizes = [
             (d.row, d.row_step, down),
             (d.column, d.column_step, across),

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.synth.cost.model import Rates, slice_cycles
-from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
+from tilewright.synth.distribution.cluster_parts import CORE_ROWS, in_equal_parts
 from tilewright.synth.tile.scaled_tile import two_overlap
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
@@ -83,7 +83,7 @@ def _of_scaled(
     for m, n in ((1, 2), (2, 1)):
         extent = shape.rows if n > 1 else shape.columns
         taken = math.ceil(tiles[0] / m) * math.ceil(tiles[1] / n)
-        if math.ceil(taken / (rates.multiprocessors // 2)) == waves and extent % (2 * ATOM_ROWS) == 0:
+        if math.ceil(taken / (rates.multiprocessors // 2)) == waves and in_equal_parts(extent, 2, CORE_ROWS):
             reasons.append(
                 f"cluster {m}x{n}: scales of {slices} slices come sooner where pairs share their copies, about "
                 f"{saved} cycles of a tile"

@@ -4,8 +4,9 @@ Each model that is asked for a product (`synth.tile.few_rows`, `long_sum`, `thin
 `synth.cost.tile_estimate` for large tiles, shared or ping-pong, whole or streamed) ranks its own candidates. The best
 of each alternate, since their estimates were fitted apart; of tiles that differ in their columns alone, two are taken.
 Tiles whose CTAs share what they load alternate with those that do not: what they spare is known less well, and is
-counted by the bytes that a CTA fetches. What is yielded may still be refused where decisions are made, as any request
-may.
+counted by the bytes that a CTA fetches. Tiles of one wave overlap where else the last one passes an operand's end
+(`synth.tile.steps`), since it keeps the launch waiting. What is yielded may still be refused where decisions are made,
+as any request may.
 
 Not handled: groups of rows, operands computed in registers, programs that do more than sum products; depths
 of the ring, orders of tiles. Checked by: tests/tune/test_candidates.py.
@@ -26,13 +27,14 @@ from tilewright.synth.cascade.sums.sum_tile import sum_question
 from tilewright.synth.cascade.sums.tensor_columns import slot_sums
 from tilewright.synth.cost.model import Rates, rates_of
 from tilewright.synth.cost.tile_estimate import expected_cycles, mean_cycles, tile_work
-from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
+from tilewright.synth.distribution.cluster_parts import in_equal_parts
 from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.distribution.stream_k import expected_saving
 from tilewright.synth.distribution.turns import compared_tiles
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.tile import few_rows, long_sum, scaled_tile, thin_product
 from tilewright.synth.tile.shape import TileQuestion, TileShape
+from tilewright.synth.tile.steps import with_steps
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -109,11 +111,27 @@ def _apart(models: Iterable[Iterable[Alternative]]) -> Iterator[list[Alternative
         yield [each for each in found if each.shape.paired]
 
 
+def _dealt_out(question: TileQuestion, given: Alternative, target: Target) -> Alternative:
+    """The same in tiles that overlap, where whole ones are one wave and the last would keep the others waiting."""
+    shape, (rows, columns) = given.shape, question.oriented(given.shape.swapped)
+    ctas = math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) * shape.shares
+    if given.turns or given.streamed or ctas > target.limit("device.multiprocessors"):
+        return given
+    return replace(given, shape=with_steps(question, shape))
+
+
 def _models(question: TileQuestion, target: Target, wanted: Wanted) -> Iterator[Iterator[Alternative]]:
     """Of every model that is asked for such a product, its candidates."""
-    rates = rates_of(target, question.element_bytes)
     if few_rows.is_few_rows(question, wanted):
         yield (Alternative(*each) for each in few_rows.estimated(question, target, past_end=True))
+    # Others know nothing of what lies past an end.
+    for found in _others(question, target, wanted):
+        yield (_dealt_out(question, each, target) for each in found)
+
+
+def _others(question: TileQuestion, target: Target, wanted: Wanted) -> Iterator[Iterator[Alternative]]:
+    """Of every other model than that of few rows."""
+    rates = rates_of(target, question.element_bytes)
     if long_sum.is_long_sum(question, target, wanted):
         yield (Alternative(*each) for each in long_sum.estimated(question, target))
     if thin_product.is_thin(question, wanted):
@@ -148,7 +166,7 @@ def _sharing_loads(rates: Rates, question: TileQuestion, shape: TileShape, targe
     tall, wide = (columns, rows) if shape.swapped else (rows, columns)
     of_rows, of_columns = question.loaded_steps[::-1] if shape.swapped else question.loaded_steps
     for m, n in _CLUSTERS:
-        if shape.rows % (n * max(ATOM_ROWS, of_rows)) or shape.columns % (m * max(ATOM_ROWS, of_columns)):
+        if not (in_equal_parts(shape.rows, n, of_rows) and in_equal_parts(shape.columns, m, of_columns)):
             continue
         clusters = math.ceil(tall / (m * shape.rows)) * math.ceil(wide / (n * shape.columns))
         waves = math.ceil(clusters / clusters_at_once(m * n, target))

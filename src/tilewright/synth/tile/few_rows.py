@@ -40,7 +40,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 
 from tilewright.synth.cost.model import SCATTERED_BYTES_PER_CYCLE, Rates, rates_of
-from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
+from tilewright.synth.distribution.cluster_parts import in_equal_parts
 from tilewright.synth.distribution.split import clusters_at_once, meeting_bytes
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.operand.scaled_product import fits_registers
@@ -302,14 +302,12 @@ def _sharing_loads(question: TileQuestion, tile: TileShape, *, past_end: bool) -
     tall, wide = question.oriented(tile.swapped)
     large_is_rows = tall >= wide
     along, across = math.ceil(tall / tile.rows), math.ceil(wide / tile.columns)
-    steps = reversed(question.loaded_steps) if tile.swapped else question.loaded_steps
-    # Each brings an equal part, of whole boxes where boxes go across.
-    of_rows, of_columns = (max(ATOM_ROWS, step) for step in steps)
+    of_rows, of_columns = reversed(question.loaded_steps) if tile.swapped else question.loaded_steps
     for ctas in _SHARED_LARGE if large_is_rows else _SHARED_FEW:
-        if (past_end or across % ctas == 0) and tile.rows % (ctas * of_rows) == 0:
+        if (past_end or across % ctas == 0) and in_equal_parts(tile.rows, ctas, of_rows):
             yield replace(tile, cluster=(1, ctas))
     for ctas in _SHARED_FEW if large_is_rows else _SHARED_LARGE:
-        if (past_end or along % ctas == 0) and tile.columns % (ctas * of_columns) == 0:
+        if (past_end or along % ctas == 0) and in_equal_parts(tile.columns, ctas, of_columns):
             yield replace(tile, cluster=(ctas, 1))
 
 

@@ -1,7 +1,8 @@
 """How far is it from one tile to the next, so that the last one hardly goes past the operand's end?
 
-Rows of a box that lie past an array's end take the copy engine longer than rows that it fetches, and the tile that has
-most of them keeps all others waiting. So tiles are dealt out evenly: of as many tiles, the step is the least with which
+The L2 cache is asked for each row of a box that lies past an array's end, and does not serve those of several CTAs
+together, as it does with rows that several ask for at about the same time (`bench.probes.past_end`). So the tile that
+has most of them keeps all others waiting, and tiles are dealt out evenly: of as many, the step is the least with which
 they reach the end. What they load overlaps, and each stores no more than the step: of 530 rows in five tiles of 112
 each stores 106, and the last one's boxes pass the end by 3 rows instead of 30. With 1536 columns of a sum of 8960 that
 takes 27.9 us instead of 31.1 (H200, `python -m bench few-rows --apart --shape 530,1536,8960`).
@@ -30,11 +31,10 @@ from tilewright.ir.decisions import StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
+from tilewright.synth.distribution.cluster_parts import CORE_ROWS
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 
 _FRAGMENT_COLUMNS = 8
-_CORE_ROWS = 8
-"""Of an operand that is loaded by rows, by which more or less is loaded."""
 _LEAST_PART = 32
 """Rows of a box, where a tile's columns come in several."""
 _LEAST_SAVED = 4
@@ -72,12 +72,12 @@ def with_steps(question: TileQuestion, shape: TileShape) -> TileShape:
     of_rows, of_columns = reversed(question.loaded_steps) if shape.swapped else question.loaded_steps
     if shape.swapped == question.orientations[0]:
         units = shape.consumers
-        if not question.bulk or of_rows != _CORE_ROWS or (units > 1 and shape.cluster[1] > 1):
+        if not question.bulk or of_rows != CORE_ROWS or (units > 1 and shape.cluster[1] > 1):
             return shape
         return replace(shape, steps=(even_step(rows, shape.rows, units, BLOCK_ROWS), 0))
     parts = parts_of(shape)
     small = parts > 1 and (shape.cluster[0] > 1 or shape.columns // parts < _LEAST_PART)
-    if not question.turnable or of_columns != _CORE_ROWS or small:
+    if not question.turnable or of_columns != CORE_ROWS or small:
         return shape
     return replace(shape, steps=(0, even_step(columns, shape.columns, parts, _FRAGMENT_COLUMNS)))
 

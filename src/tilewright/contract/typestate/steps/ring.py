@@ -273,7 +273,10 @@ def _by_one_thread(walk: RoleWalk, op: ac.ArriveExpectOp | ac.CopyIssueOp) -> bo
 def _place(walk: RoleWalk, op: ac.CopyIssueOp, filling: Filling, buffer: Buffer, tensor_map: Map, width: int) -> None:
     """Where the boxes of all issuing CTAs land in a slot."""
     offset, apart = op.offset_bytes.data, op.rank_offset_bytes.data
-    extent, period = box_extent_bytes(tensor_map), SWIZZLE_PERIOD_BYTES[tensor_map.swizzle]
+    # The engine's pattern is one of absolute addresses (PTX ISA 5.5.7), and slots begin where it does (`resources`): so
+    # rows stand where readers of the slot look for them, wherever a box may begin.
+    line = walk.kernel.facts.limit("tensor_map.shared_alignment_bytes")
+    extent, line = box_extent_bytes(tensor_map), min(line, SWIZZLE_PERIOD_BYTES[tensor_map.swizzle])
     # A copy for this CTA alone is still offset by the CTA's rank.
     ranks = range(walk.kernel.cluster_ctas)
     for rank in ranks:
@@ -286,9 +289,9 @@ def _place(walk: RoleWalk, op: ac.CopyIssueOp, filling: Filling, buffer: Buffer,
                 against=buffer.op,
             )
             return
-        if begin % period:
+        if begin % line:
             walk.report(
-                "AL002", op, f"a {tensor_map.swizzle} box at byte {begin} of its slot, off the {period}-byte period"
+                "AL002", op, f"a {tensor_map.swizzle} box at byte {begin} of its slot, no multiple of {line} bytes"
             )
             return
     if width == 1 and apart and len(ranks) > 1:

@@ -58,7 +58,7 @@ from tilewright.synth.cascade.slots.slot_pieces import piece_bytes
 from tilewright.synth.cascade.sums.pairs import CLUSTER as PAIR
 from tilewright.synth.cascade.sums.tensor_columns import slot_sums
 from tilewright.synth.cascade.sums.tensor_factors import factor_slot, loads_of_factors
-from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
+from tilewright.synth.distribution.cluster_parts import CORE_ROWS
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -244,8 +244,8 @@ def _by_map(
     strange = {base_axis(axis) for each in slot.lookups for axis in each.axes} - {slot.outer, *axes.batch}
     if strange or slot.inner == slot.outer or blocks_along(read_dimensions(load.tensor), slot.inner):
         broken.append(f"it is read where integers over {axes_text(sorted(strange or {slot.inner}))} say")
-    if slot.box_rows % ATOM_ROWS:
-        broken.append(f"{slot.box_rows} rows of it lie together, no multiple of {ATOM_ROWS}")
+    if slot.box_rows < CORE_ROWS:
+        broken.append(f"{slot.box_rows} rows of it lie together, fewer than {CORE_ROWS}")
     length = program.run_time.get(slot.outer, program.extents[slot.outer])
     if slot.page and may_end_within(program, slot.outer, slot.page):
         broken.append(f"{slot.outer} has {length} elements and ends within a block of {slot.page} of them")
@@ -308,10 +308,10 @@ def _slot(
     sizes |= {sliced: SLICE_SPANS * span} if sliced else {}
     extents = {axis: sizes.get(axis, -(-program.extents[axis] // step) * step) for axis in (inner, outer)}
     dimensions = (found.inner, found.outer, *found.further)
-    if peers > 1 and extents[outer] % (peers * ATOM_ROWS):
+    if extents[outer] % peers:
         raise TilewrightError(
             f"a cluster of {peers} CTAs cannot share slots of {extents[outer]} rows",
-            remedy=f"each CTA loads a part of them, which must be a multiple of {ATOM_ROWS}",
+            remedy=f"each CTA loads an equal part of them: use a multiple of {peers}",
         )
     # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
     apart = dict(zip((axes.row, axes.column), choice.apart, strict=True)).get(outer, 1)

@@ -182,7 +182,9 @@ def choose_sum_tile(
     memory = with_turns(memory, large.turns, target)
     rows, columns = program.extents[axes.row], program.extents[axes.column]
     tiles = (math.ceil(rows / shape.row_step), math.ceil(columns / shape.column_step))
-    order = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
+    taken = taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster)
+    matrices = math.prod(program.extents[axis] for axis in axes.batch)
+    order = choose_tile_order(*taken, wanted, matrices=matrices)
     if wanted.ordered:
         raise TilewrightError("a walk issues products as they come", remedy="leave out the order of issue")
     levels = _levels(program, axes, sums, question, shape, target)
