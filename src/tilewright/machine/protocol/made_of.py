@@ -8,7 +8,7 @@ Checked by: tests/machine/protocol/test_value_identity.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tilewright.base.span import Span
 from tilewright.machine.core.event import Access, WarpActor
 from tilewright.machine.core.state import Cluster
-from tilewright.machine.protocol.slicing.slice import Slice, closure
+from tilewright.machine.protocol.slicing.slice import Slice, Text, closure
 
 DECISIONS = frozenset({"bra", "brx.idx", "ret", "exit"})
 
@@ -46,22 +46,31 @@ class MadeOf:
 def made_of(sliced: Slice, stores: Collection[int]) -> dict[int, MadeOf]:
     """Of each store."""
     text = sliced.text
-    branches = [at for at, each in enumerate(text.flow.instructions) if each.row in DECISIONS]
-    decided = {at: text.flow.region(at) for at in branches}
-    found: dict[int, MadeOf] = {}
-    for store in sorted(stores):
-        names, before = text.facts[store].reads, frozenset[str]()
-        found[store] = MadeOf(frozenset(), frozenset())
-        while names != before:
-            before = names
-            _, positions, _ = closure(text, names, ())
-            blocks = {text.flow.block_of[at] for at in (*positions, store)}
-            deciding = frozenset(
-                name for at in branches if not blocks.isdisjoint(decided[at]) for name in text.facts[at].reads
-            )
-            names |= deciding
-            found[store] = MadeOf(positions & sliced.executed, deciding)
-    return found
+    missing = sorted(store for store in stores if store not in text.made_of)
+    if missing:
+        branches = [at for at, each in enumerate(text.flow.instructions) if each.row in DECISIONS]
+        decided = {at: text.flow.region(at) for at in branches}
+        text.made_of.update((store, _made_of(text, store, decided)) for store in missing)
+    return {
+        store: MadeOf(text.made_of[store][0] & sliced.executed, text.made_of[store][1]) for store in sorted(stores)
+    }  # fmt: skip
+
+
+def _made_of(
+    text: Text, store: int, decided: Mapping[int, frozenset[int]]
+) -> tuple[frozenset[int], frozenset[str]]:  # fmt: skip
+    """Positions, and registers that decide. decided: blocks by the branches that decide about them."""
+    names, before = text.facts[store].reads, frozenset[str]()
+    positions, deciding = frozenset[int](), frozenset[str]()
+    while names != before:
+        before = names
+        _, positions, _ = closure(text, names, ())
+        blocks = {text.flow.block_of[at] for at in (*positions, store)}
+        deciding = frozenset(
+            name for at, each in decided.items() if not blocks.isdisjoint(each) for name in text.facts[at].reads
+        )
+        names |= deciding
+    return positions, deciding
 
 
 class WrittenBytes:

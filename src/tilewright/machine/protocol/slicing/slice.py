@@ -61,8 +61,8 @@ class Sink:
 @dataclass(frozen=True, slots=True)
 class Text:
     """What a kernel's text says, before any slice is chosen. definitions: positions that write each register;
-    passes_parameters: it has variables in parameter space, as calls that were put in place leave them; varying: what
-    `lanes_together` has found of it, once it was asked."""
+    passes_parameters: it has variables in parameter space, as calls that were put in place leave them; varying,
+    made_of: what `lanes_together` and, by position of a store, `protocol.made_of` have found of it, once asked."""
 
     kernel: Kernel
     flow: Flow
@@ -71,6 +71,9 @@ class Text:
     declared: frozenset[str]
     passes_parameters: bool = False
     varying: list[frozenset[str]] = field(default_factory=list[frozenset[str]], compare=False, repr=False)
+    made_of: dict[int, tuple[frozenset[int], frozenset[str]]] = field(
+        default_factory=dict[int, tuple[frozenset[int], frozenset[str]]], compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
