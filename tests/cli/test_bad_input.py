@@ -95,12 +95,33 @@ def test_annotations_that_name_no_axes_are_shown_at_their_line(folder: Path, til
         ("import no_such_module\n", "ModuleNotFoundError"),
         ("import sys\nsys.exit(0)\n", "broken.py:2: error: SystemExit"),
         ("x = 1\nraise ValueError\n", "broken.py:2: error: ValueError"),
+        ("class Skipped(BaseException): ...\nraise Skipped('here')\n", "broken.py:2: error: Skipped: here"),
     ],
 )
 def test_a_file_that_does_not_run(folder: Path, tilewright: Tilewright, text: str, message: str) -> None:
     (folder / "broken.py").write_text(text, encoding="utf-8")
     answer = tilewright("compile", "broken.py:k", *SHAPE)
     assert answer.code == 2 and message in answer.err and answer.err.count("error:") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", PTX, "--launch", ""),
+        ("run", PTX, "--launch", ""),
+        ("run", PTX, "--launch", "launch.json", "--inputs", ""),
+        ("reduce", PTX, "--code", "PX101", "--launch", ""),
+        ("banks", PTX, "--launch", ""),
+    ],
+)
+def test_an_empty_file_name_is_not_the_option_left_out(
+    folder: Path, tilewright: Tilewright, arguments: tuple[str, ...]
+) -> None:
+    """A shell makes one of a variable that is not set; a check without a launch would look like one with it."""
+    (folder / PTX).write_text(RIGHT, encoding="utf-8")
+    answer = tilewright(*arguments)
+    assert answer.code == 2 and answer.err.count("error:") == 1
+    assert f"argument {arguments[-2]}: name a file" in answer.err
 
 
 def test_errors_as_json(folder: Path, tilewright: Tilewright) -> None:

@@ -88,7 +88,9 @@ def _executed(reference: str, file: str, name: str) -> dict[str, object]:
     except SyntaxError as error:
         span = Span(file, error.lineno or 1, error.offset or 1, (error.text or "").rstrip())
         raise TilewrightError(f"{error.msg}", span=span, remedy="fix the file") from error
-    except (Exception, SystemExit) as error:  # whatever the author's module raises is the author's to see
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the author's module raises is the author's to see
         raise _authors_error(error, file) from error
     finally:
         sys.path.pop(0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from tilewright.base.error import TilewrightError
+from tilewright.cli.terminal.option_values import file_name
 
 if TYPE_CHECKING:
     from tilewright.cli.banks.judge import TileJudged
@@ -54,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--show", action="store_true", help="draw which banks the first access asks, and the placement that was found"
     )
     kernel = parser.add_argument_group("a kernel")
-    kernel.add_argument("--launch", metavar="FILE", help="how it is launched (docs/launch-file.md)")
-    kernel.add_argument("--inputs", metavar="FILE.npz", help="its buffers' bytes (default: zeros)")
+    kernel.add_argument("--launch", type=file_name, metavar="FILE", help="how it is launched (docs/launch-file.md)")
+    kernel.add_argument("--inputs", type=file_name, metavar="FILE.npz", help="its buffers' bytes (default: zeros)")
     kernel.add_argument("--clusters", type=int, metavar="N", help="run the first N clusters alone")
     kernel.add_argument("--all", action="store_true", help="show the lines without conflicts too")
 

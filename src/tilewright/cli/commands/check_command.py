@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
 from tilewright.cli.terminal.finding_flags import add_finding_flags, allowed, listed, unused_allowances, view_of
-from tilewright.cli.terminal.option_values import extents, processes, seconds
+from tilewright.cli.terminal.option_values import extents, file_name, processes, seconds
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
@@ -63,7 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input"
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help=known)
-    parser.add_argument("--launch", metavar="FILE.json", help="how the kernel is launched (docs/launch-file.md)")
+    parser.add_argument(
+        "--launch", type=file_name, metavar="FILE.json", help="how the kernel is launched (docs/launch-file.md)"
+    )
     parser.add_argument("--entry", metavar="NAME", help="check this kernel alone")
     parser.add_argument("--target", metavar="ARCH", help="of ac kernels, where their text names none (sm_90a)")
     for name, what in (("block", "threads of a block"), ("cluster", "CTAs of a cluster"), ("grid", "CTAs of the grid")):

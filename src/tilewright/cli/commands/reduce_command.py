@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
-from tilewright.cli.terminal.option_values import seconds
+from tilewright.cli.terminal.option_values import file_name, seconds
 
 if TYPE_CHECKING:
     from tilewright.driver.reduce.reduce import ReducedFinding
@@ -30,7 +30,7 @@ _DEFAULT_SECONDS = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="FILE", help="a PTX file, or - for standard input")
     parser.add_argument("--code", required=True, help="the finding's code or name, as for explain")
-    parser.add_argument("--launch", metavar="FILE", help="the launch, as for check")
+    parser.add_argument("--launch", type=file_name, metavar="FILE", help="the launch, as for check")
     parser.add_argument("--entry", metavar="NAME", help="reduce this kernel")
     parser.add_argument(
         "--isa", default="tolerant", metavar="INTERPRETATION", help="interpretation of the ISA, as for check"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.cli.terminal.finding_flags import add_finding_flags
+from tilewright.cli.terminal.option_values import file_name
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
@@ -46,8 +47,12 @@ In .npz files bfloat16 stands as raw uint16, since NumPy has no name for it. A P
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", metavar="FILE", help="what `tilewright compile` wrote, or a PTX text")
-    parser.add_argument("--launch", metavar="FILE.json", help="how a PTX kernel is launched (docs/launch-file.md)")
-    parser.add_argument("--inputs", metavar="IN.npz", help="input arrays by name (default: random; for PTX zeros)")
+    parser.add_argument(
+        "--launch", type=file_name, metavar="FILE.json", help="how a PTX kernel is launched (docs/launch-file.md)"
+    )
+    parser.add_argument(
+        "--inputs", type=file_name, metavar="IN.npz", help="input arrays by name (default: random; for PTX zeros)"
+    )
     parser.add_argument("--outputs", metavar="OUT.npz", help="write the outputs here (of PTX every buffer)")
     parser.add_argument("--on", choices=("auto", "gpu", "cpu"), default="auto", help="where (default: a GPU if any)")
     parser.add_argument(

@@ -28,6 +28,13 @@ def processes(text: str) -> int:
     return int(text)
 
 
+def file_name(text: str) -> str:
+    """A file of an option. An empty name, which a shell makes of an unset variable, is not the option left out."""
+    if not text:
+        raise argparse.ArgumentTypeError("name a file, or leave the option out")
+    return text
+
+
 def seconds(text: str) -> float:
     """A budget of an option."""
     try:

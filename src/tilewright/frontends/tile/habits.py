@@ -111,7 +111,7 @@ def index_remedy(index: object) -> str:
     return _ONE_PLACE
 
 
-def mistake(error: Exception | SystemExit, names: Iterable[str]) -> TilewrightError | None:
+def mistake(error: BaseException, names: Iterable[str]) -> TilewrightError | None:
     """What the author's code raised while it was traced, at its innermost line; None for a fault that is not theirs.
 
     names: what the language has.
@@ -140,7 +140,7 @@ def mistake(error: Exception | SystemExit, names: Iterable[str]) -> TilewrightEr
     return TilewrightError(message, span=span, remedy=remedy)
 
 
-def _said(error: Exception | SystemExit, text: str, names: list[str]) -> tuple[str, str]:
+def _said(error: BaseException, text: str, names: list[str]) -> tuple[str, str]:
     words = str(error)
     match error:
         case AttributeError() if type(error.obj).__name__ in _HANDLES:

@@ -47,7 +47,9 @@ def trace(
     token = active_tracer.set(tracer)
     try:
         returned = kernel.function(*(tracer.tensor(parameter) for parameter in kernel.parameters))
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         mistaken = mistake(error, LANGUAGE)
         if mistaken is None:
             raise
