@@ -317,6 +317,13 @@ def _check_legal_at_all(op: ac.TensorMapOp, largest: TensorMap, facts: Target, f
     """The same rules, at every extent of the run-time axes among the map's. largest: the map of the largest ones."""
     ranges = ranges_at(op)
     named: dict[Size, Dim] = {}
+    for size in sizes_of(op.dims):
+        match size:
+            case int() | Extent() | Computed("ceil_div", Extent(), int()):
+                pass
+            case _:
+                findings.doubt(f"a tensor map of an extent {size}, which is computed of an axis's", op)
+                return
     parts = ((_of_named(size, ranges, named) for size in sizes_of(each)) for each in (op.dims, op.strides_bytes))
     dims, strides = (tuple(size if isinstance(size, int) else str(size) for size in part) for part in parts)
     described = SymbolicMap(

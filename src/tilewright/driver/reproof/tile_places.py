@@ -333,7 +333,11 @@ def misplaced_at_run_time(
         return _misread(unlike)
     if grouped:
         # Where tiles lie follows from the array of limits, which clamps to the extent, at any extent alike.
-        return ()
+        strides = {each for argument in program.body.block.args for each in tensor_type(argument).stride_sizes}
+        known = {*map(extent_name, program.sizes.values()), *map(stride_name, strides)}
+        others = [name for name in passed if name.removeprefix("size_") not in known]
+        sized = others or not all(isinstance(each, int) for each in sizes.grid)
+        return f"what a launch passes to tiles of groups, {', '.join(others)}, is not known" if sized else ()
     for axis in program.run_time.keys() & {_walked_axis(program)}:
         count, size = passed.get(f"size_{count_name(WALKED)}"), tile_extent(program, axis)
         if found := _miscounted_walk(count, axis, program.run_time[axis], size):
