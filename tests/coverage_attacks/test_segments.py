@@ -24,6 +24,8 @@ _OTHER = "setp.ne.u32 %p_w, %r_warp, 0; "
 _SECOND = "add.u32 %r_c1, %r_c1, 1; "
 _TWO_EMPTY = "setp.ge.u32 %p_two, %r_c1, 2; "
 _IN_USE = "st.shared.u32 [%r_their+4096], %r_tid; "
+_OWN_COPY = "cp.async.ca.shared.global [%r_own], [%rd_data], 16; cp.async.commit_group; "
+_USED = "ld.shared.v4.b32 {%r_v0, %r_v1, %r_v2, %r_v3}, [%r_their]; "
 _LATE_COPY = "cp.async.ca.shared.global [%r_own+4096], [%rd_data], 16; cp.async.commit_group; "
 
 PAIRS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
@@ -139,6 +141,30 @@ PAIRS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
          "%r_g, 1; "},
         {"AGAIN": "add.u32 %r_c0, %r_g, 1; "},
     ),
+    "one warp does not wait for its copies": (
+        {"ARRIVED": f"{_OTHER}@%p_w cp.async.wait_group 0; bar.sync 0; "},
+        {"ARRIVED": "cp.async.wait_group 0; bar.sync 0; "},
+    ),
+    "odd tiles have no empty group behind a copy": (
+        {"COPY": f"{_OWN_COPY}setp.eq.u32 %p_odd, %r_c0, 1; @%p_odd bra KEEP; cp.async.commit_group; KEEP: ",
+         "ARRIVED": "cp.async.wait_group 1; bar.sync 0; ", "AGAIN": _ODD},
+        {"COPY": f"{_OWN_COPY}cp.async.commit_group; ",
+         "ARRIVED": "cp.async.wait_group 1; bar.sync 0; ", "AGAIN": _ODD},
+    ),
+    "lanes learn of different tiles from each other": (
+        {"AGAIN": "shfl.sync.up.b32 %r_x1|%p_c, %r_tile, 1, 0, -1; selp.u32 %r_x2, 1, 2, %p_c; "
+         "add.u32 %r_tile, %r_tile, %r_x2; "},
+        {"AGAIN": "shfl.sync.idx.b32 %r_x1|%p_c, %r_tile, 0, 31, -1; "},
+    ),
+    "a late slice has no barrier": (
+        {"USE": f"{_USED}setp.eq.u32 %p_c, %r_i, 777; @%p_c bra KEEP; bar.sync 0; KEEP: "},
+        {"USE": f"{_USED}setp.eq.u32 %p_c, %r_i, 777; @%p_c bra KEEP; bar.sync 0; bra MET; KEEP: bar.sync 0; MET: "},
+    ),
+    "one tile stores behind the end of shared memory": (
+        {"STORE": "and.b32 %r_x1, %r_tile, 0x7ff; setp.eq.u32 %p_c, %r_x1, 0x7ff; selp.u32 %r_x2, 4096, 0, %p_c; "
+         "add.u32 %r_x2, %r_x2, %r_own; st.shared.u32 [%r_x2+4096], %r_tid; bar.sync 0; ", "LOAD": ""},
+        {"STORE": "st.shared.u32 [%r_own+4096], %r_tid; bar.sync 0; ", "LOAD": ""},
+    ),
 }  # fmt: skip
 
 
@@ -147,6 +173,7 @@ UNKNOWN_TWINS = frozenset({
     "an empty group stores while the tile before is read",
     "a flag is set anew by each group",
     "a bound goes through shared memory",
+    "a late slice has no barrier",
 })  # fmt: skip
 """Twins that are not proven by stretches: steps of the protocol in a group without tiles, a flag that says what the
 first tile does, and what is more than the launches that are made cover."""

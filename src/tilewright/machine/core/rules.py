@@ -76,8 +76,8 @@ MACHINE_RULES: dict[str, MachineRule] = {
             "lanes-disagree",
             "lanes or warps that must act together do not",
             "Aligned instructions need every live lane of the warp (or all warps of the warpgroup) at the same "
-            "instruction with the same operands.",
-            "PTX ISA: .aligned, .sync, membermask",
+            "instruction with the same operands; lanes that come to a .uni branch together must go one way.",
+            "PTX ISA: .aligned, .sync, membermask, .uni",
             "bar.sync stands inside a branch that half of the warp takes.",
             "Let the lanes converge before the instruction.",
         ),

@@ -1,7 +1,8 @@
 """Branches, exits, and instructions that only delay or hint.
 
-Calls have been expanded before (`inline`); what is left of them fails when it is executed. Source: PTX ISA, Control
-Flow Instructions; Miscellaneous Instructions. Checked by: tests/machine/core/test_run.py, test_calls.py.
+Calls have been expanded before (`inline`); what is left of them fails when it is executed. Lanes that part at a
+guarded `.uni` are a fault (`Step.part`). Source: PTX ISA, Control Flow Instructions; Miscellaneous Instructions.
+Checked by: tests/machine/core/test_run.py, test_calls.py, tests/coverage_attacks/test_one_way.py.
 """
 
 from __future__ import annotations

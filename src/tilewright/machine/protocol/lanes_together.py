@@ -14,7 +14,7 @@ compares with a multiple of 32, are the same in all lanes.
 
 Sound by name and without regard to order. What is not known to be the same varies. Source: PTX ISA, `.aligned`, mma,
 ldmatrix, shfl.sync, membermask; divergence analysis, as in compilers. Checked by:
-tests/coverage_attacks/test_exited_lanes.py, tests/hostile/test_warp_wide.py.
+tests/coverage_attacks/test_exited_lanes.py, test_one_way.py, tests/hostile/test_warp_wide.py.
 """
 
 from __future__ import annotations
