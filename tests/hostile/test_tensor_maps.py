@@ -43,6 +43,7 @@ tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r_map], 7;
 FILLED:
 bar.warp.sync -1;
 """
+_MET = "bar.warp.sync -1;\n"
 
 
 def _release(scope: str, who: str) -> str:
@@ -64,7 +65,7 @@ def _load(who: str) -> str:
 
 _NAMES = ("SOURCE", "RESULT", "MAP")
 _NEAR = _INIT + _FILLED + "@@" + wait()
-_OTHER = "%p_t32"
+_OTHER, _NEXT_LANE = "%p_t32", "setp.eq.u32 %p_t33, %r_tid, 33;\n"
 _FAR_BEGIN = _INIT + _FILLED
 _FAR_END = _load("%p_c1t0") + "@!%p_c1 bra OUT;\n" + wait() + "OUT:\n" + CLUSTER_MEET
 
@@ -82,6 +83,13 @@ PAIRS = (
     Pair("not acquired", _NEAR, _near(_release("gpu", "%p_w0"), MEET, _load(_OTHER)), _PUBLISHED, parameters=_NAMES),
     Pair("acquired too early", _NEAR,
          _near(_release("gpu", "%p_w0"), _acquire("gpu", _OTHER), MEET, _load(_OTHER)), _PUBLISHED, parameters=_NAMES),
+    Pair("acquired by another lane", _NEAR,
+         _near(_release("gpu", "%p_w0"), MEET, _NEXT_LANE, _acquire("gpu", "%p_t33"), _load(_OTHER)),
+         _near(_release("gpu", "%p_w0"), MEET, _NEXT_LANE, _acquire("gpu", "%p_t33"), "bar.warp.sync -1;\n",
+               _load(_OTHER)), parameters=_NAMES),
+    Pair("acquired by another lane, and a warp's synchronization before", _NEAR,
+         _near(_release("gpu", "%p_w0"), MEET, _NEXT_LANE, "bar.warp.sync -1;\n", _acquire("gpu", "%p_t33"),
+               _load(_OTHER)), _PUBLISHED, parameters=_NAMES),
     Pair("used before it is written", _NEAR,
          _near(_acquire("gpu", _OTHER), _load(_OTHER), _release("gpu", "%p_w0")), _PUBLISHED, parameters=_NAMES),
     *(Pair(f"released for {one}, acquired for {other}, by another CTA", _FAR_BEGIN + "@@" + _FAR_END, _far(one, other),
@@ -103,7 +111,14 @@ def test_what_publishes_a_map_is_in_order_and_reaches_who_uses_it(pair: Pair) ->
     assert pair.verdicts() == ("unknown", "proven")
 
 
-@pytest.mark.parametrize("pair", PAIRS[3:], ids=lambda pair: pair.name)
+def test_a_warp_that_copies_a_map_has_met_the_lane_that_changed_it() -> None:
+    body = _INIT + _FILLED[: -len(_MET)] + "@@" + _PUBLISHED + wait()
+    pair = Pair("changed by a lane and copied by the warp", body, "", _MET, parameters=_NAMES)
+    found = [{each.code for each in pair.report(fix).findings} for fix in (pair.buggy, pair.fixed)]
+    assert found[0] - found[1] == {"NB106"}
+
+
+@pytest.mark.parametrize("pair", [each for each in PAIRS if "by another CTA" in each.name], ids=lambda pair: pair.name)
 def test_with_a_launch_a_scope_that_is_too_narrow_is_refuted(pair: Pair) -> None:
     given = Pair(pair.name, pair.body, pair.buggy, pair.fixed, 64, 2, parameters=_NAMES, launch=_LAUNCH)
     assert [error.code for error in given.report(given.buggy).errors] == ["TM104"]

@@ -105,8 +105,9 @@ class WarpState:
     partly_synchronized: later events at which some lanes did, and which; released_init_epoch: up to which all of them
     know its inits, by a fence and a barrier of the cluster. fences: at which epochs it executed proxy fences, and what
     it knew then. tensor_order: what had happened at its last tcgen05.fence::after_thread_sync. release: what its last
-    fence releases, to scope release_scope; to_acquire: what its next fence acquires. tensor_maps: what it knew at its
-    last acquire of each tensor map, of any scope, and of one that reaches beyond its CTA. arrivals: of its last
+    fence releases, to scope release_scope; to_acquire: what its next fence acquires. tensor_maps: the last
+    acquires of each tensor map, of any scope, and of one that reaches beyond its CTA, by the lanes that executed them:
+    at which event, and what it knew then. arrivals: of its last
     arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. initialises: it has
     initialised an mbarrier, so that its fences may publish one; inits: those since it has fenced, each with its
     lane. waited: at which event it last waited for an mbarrier; idle: up to which it has done nothing since but read
@@ -138,7 +139,7 @@ class WarpState:
     release_scope: str = "cta"
     to_acquire: list[Holding] = field(default_factory=lambda: [])
     async_copies: AsyncCopyThread | None = None
-    tensor_maps: dict[tuple[int, bool], VectorClock] = field(default_factory=lambda: {})
+    tensor_maps: dict[tuple[int, bool], dict[int, tuple[int, VectorClock]]] = field(default_factory=lambda: {})
     arrivals: Arrivals | None = None
     view: IssueView | None = None
     warpgroup: WarpgroupState | None = None

@@ -9,6 +9,7 @@ test_tensor_maps.py.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from tilewright.base.diagnostic import Level
 from tilewright.contract.history.shadow_memory import Completion, Record
 from tilewright.contract.judge import initialised, phase_ledger
 from tilewright.contract.judge.launch_state import TENSOR_MAP_BYTES, LaunchState
+from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.race import describe_race
 from tilewright.contract.judge.run_state import ClusterState, CopyState, WarpState, is_ordered, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
@@ -128,7 +130,7 @@ def _use_tensor_map(
             code, message, steps = describe_race(earlier, record, "global")
             state.findings.report(code, message, event.span, earlier.span, steps)
             continue
-        covered, own = _is_published(cluster, warp, event.tensor_map, earlier)
+        covered, own = _is_published(cluster, warp, event.tensor_map, earlier, copy.lanes)
         severity: Level | None = Level.ERROR
         if covered:
             severity = None if own else state.interpretations.tensor_map_acquire
@@ -157,7 +159,7 @@ def _doubt_tensor_map(
 ) -> None:
     """The same where addresses are made up, so that who wrote the map may have written another one."""
     for earlier in state.made_up_maps.use(cluster.index, record):
-        covered, _ = _is_published(cluster, warp, address, earlier)
+        covered, _ = _is_published(cluster, warp, address, earlier, copy.lanes)
         if not covered or not is_ordered(earlier, copy.clock):
             state.findings.doubt(
                 f"{copy.span}: the copy uses a tensor map that the kernel seems to write at {earlier.span}, and "
@@ -166,33 +168,41 @@ def _doubt_tensor_map(
 
 
 def _is_published(
-    cluster: ClusterState, warp: WarpState, address: int, earlier: Record
+    cluster: ClusterState, warp: WarpState, address: int, earlier: Record, lanes: int
 ) -> tuple[Literal["", "for lanes", "for all"], bool]:
-    """Was what `earlier` wrote of a tensor map released and acquired on the way to `warp`, each for a scope that has
-    both ("for lanes": by another lane of the writer's warp, which does not know of the write); and was it acquired by
-    `warp` itself? Of what an engine wrote nobody can say so."""
+    """Was what `earlier` wrote of a tensor map released and acquired on the way to these lanes of `warp`, each for a
+    scope that has both ("for lanes": by another lane of the writer's warp, which does not know of the write); and was
+    it acquired by `warp` itself? Of what an engine wrote nobody can say so."""
     writer = earlier.issuer or earlier.actor
     wide = not isinstance(writer, WarpActor) or writer.cta != warp.actor.cta
-    own = warp.tensor_maps.get((address, wide))
+    own = _acquired_by(warp, (address, wide), lanes)
     acquired = own if own is not None else _acquired_for(cluster, warp, (address, wide))
     if acquired is None or earlier.by_engine:
         return "", own is not None
     release, epoch = ("tensor map release", earlier.warp_track, wide), earlier.epoch
     if cluster.at(acquired, release) < epoch:
         return "", own is not None
-    lanes = [lane for lane in range(_WARP_LANES) if earlier.lanes >> lane & 1]
-    by_all = all(cluster.at(acquired, (*release, lane)) >= epoch for lane in lanes)
+    writers = [lane for lane in range(_WARP_LANES) if earlier.lanes >> lane & 1]
+    by_all = all(cluster.at(acquired, (*release, lane)) >= epoch for lane in writers)
     return "for all" if by_all else "for lanes", own is not None
+
+
+def _acquired_by(warp: WarpState, tensor_map: tuple[int, bool], lanes: int) -> VectorClock | None:
+    """What a warp knew at its last acquire of a tensor map that these of its lanes know of: they executed it, or have
+    synchronized with one that did."""
+    acquires = warp.tensor_maps.get(tensor_map, {})
+    known = [each for by, each in acquires.items() if lane_order.lanes_know_of(warp, by, each[0], lanes)]
+    return max(known, key=operator.itemgetter(0))[1] if known else None
 
 
 def _acquired_for(cluster: ClusterState, warp: WarpState, tensor_map: tuple[int, bool]) -> VectorClock | None:
     """What another warp of the CTA knew at an acquire of a tensor map that `warp` knows of."""
     for other in cluster.warps.values():
-        known = other.tensor_maps.get(tensor_map)
-        if known is None or other.actor.cta != warp.actor.cta:
+        if other is warp or other.actor.cta != warp.actor.cta:
             continue
-        if warp.clock.at(other.track) >= known.at(other.track):
-            return known
+        for epoch, known in other.tensor_maps.get(tensor_map, {}).values():
+            if warp.clock.at(other.track) >= epoch:
+                return known
     return None
 
 
@@ -208,7 +218,8 @@ def tensor_map_fence(state: LaunchState, event: TensorMapFence) -> None:
                 epoch = warp.epoch if event.lanes >> lane & 1 else warp.synchronized_epoch
                 cluster.advance(warp.clock, (*release, lane), epoch)
         elif event.address is not None:
-            warp.tensor_maps[event.address, wide] = warp.clock.copy()
+            acquires = warp.tensor_maps.setdefault((event.address, wide), {})
+            acquires[event.lanes] = warp.epoch, warp.clock.copy()
 
 
 def complete(state: LaunchState, event: BarrierComplete) -> None:

@@ -115,9 +115,15 @@ def reaches_any(warp: WarpState, lane: int, epoch: int, lanes: int) -> bool:
 
 def any_known_to(warp: WarpState, event: Record, lanes: int) -> bool:
     """Do these lanes of a warp know what some of its lanes did, each of them: themselves, or by a synchronization?"""
-    others = lanes & ~event.lanes
-    doers = [lane for lane in range(_WARP_LANES) if event.lanes >> lane & 1]
-    return not others or any(lanes_know(warp, lane, event.epoch, others) for lane in doers)
+    return lanes_know_of(warp, event.lanes, event.epoch, lanes)
+
+
+def lanes_know_of(warp: WarpState, doers: int, epoch: int, lanes: int) -> bool:
+    """Does each of these lanes of a warp know what some lane of `doers` did, who acted at an event: as one of them, or
+    by a synchronization?"""
+    others = lanes & ~doers
+    acting = [lane for lane in range(_WARP_LANES) if doers >> lane & 1]
+    return not others or any(lanes_know(warp, lane, epoch, others) for lane in acting)
 
 
 def _synchronizations(warp: WarpState, epoch: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 A replacement reads and writes the whole 128-byte object through the generic proxy. `cp_fenceproxy` copies one from
 shared to global memory and is a release fence towards the tensormap proxy; every lane that runs it would copy the same
-bytes, so it is done once. Source: PTX ISA 9.7.9.28 (tensormap.replace), 9.7.13.12 (tensormap.cp_fenceproxy).
+bytes, so it is done once, by whichever lane. Source: PTX ISA 9.7.9.28 (tensormap.replace), 9.7.13.12 (tensormap.cp_fenceproxy).
 Checked by: tests/machine/copy/test_tensor_maps.py.
 """
 
@@ -14,7 +14,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.copy.tensor_map_bytes import FIELDS, alignment_bytes, encode_unknown, replaced, size_bytes
 from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.core.engine_fault import EngineFault
-from tilewright.machine.core.event import Access, TensorMapFence
+from tilewright.machine.core.event import TOGETHER, Access, TensorMapFence
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.lanes import indices, to_bits
 from tilewright.machine.core.memory import SHARED_WINDOW, Region
@@ -26,17 +26,16 @@ _ORDINAL_FIELDS = ("box_dim", "global_dim", "element_stride", "global_stride")
 _WIDE_FIELDS = ("global_address", "global_stride")
 
 
-def _report(warp: Warp, where: Region, begin: int, write: bool, instruction: Instruction, lanes: int) -> None:
+def _report(
+    warp: Warp, where: Region, begin: int, write: bool, instruction: Instruction, lanes: int, *, together: bool = False
+) -> None:
     observe = warp.cta.cluster.observe
     if observe is None:
         return
-    size = size_bytes(warp.cta.cluster.target)
-    if where.cta >= 0:
-        ranges = ((begin, begin + size),)
-        observe(Access(warp.actor, "shared", where.cta, ranges, write, "generic", instruction.span, lanes=lanes))
-    else:
-        ranges = ((where.base + begin, where.base + begin + size),)
-        observe(Access(warp.actor, "global", -1, ranges, write, "generic", instruction.span, lanes=lanes))
+    space, at = ("shared", begin) if where.cta >= 0 else ("global", where.base + begin)
+    ranges, places = ((at, at + size_bytes(warp.cta.cluster.target)),), TOGETHER if together else None
+    span = instruction.span
+    observe(Access(warp.actor, space, where.cta, ranges, write, "generic", span, lanes=lanes, places=places))
 
 
 def _check_alignment(address: int, alignment: int, instruction: Instruction) -> None:
@@ -128,9 +127,9 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             if where.virtual:
                 memory.virtual_maps[address] = content.tobytes()
             where.data[offset : offset + size] = content
-            lanes = to_bits(1 << (8 * lane))
-            _report(warp, cta.shared, begin, False, instruction, lanes)
-            _report(warp, where, offset, True, instruction, lanes)
+            # Any lane may be the one that moves a byte.
+            _report(warp, cta.shared, begin, False, instruction, to_bits(mask), together=True)
+            _report(warp, where, offset, True, instruction, to_bits(mask), together=True)
             if observe is not None:
                 observe(TensorMapFence(warp.actor, "release", address, scope, instruction.span, to_bits(mask)))
 
