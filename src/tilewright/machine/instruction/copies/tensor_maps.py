@@ -2,7 +2,8 @@
 
 A replacement reads and writes the whole 128-byte object through the generic proxy. `cp_fenceproxy` copies one from
 shared to global memory and is a release fence towards the tensormap proxy; every lane that runs it would copy the same
-bytes, so it is done once, by whichever lane. Source: PTX ISA 9.7.9.28 (tensormap.replace), 9.7.13.12 (tensormap.cp_fenceproxy).
+bytes, so it is done once, by whichever lane. Source: PTX ISA 9.7.9.28 (tensormap.replace), 9.7.13.12
+(tensormap.cp_fenceproxy).
 Checked by: tests/machine/copy/test_tensor_maps.py.
 """
 
