@@ -129,12 +129,7 @@ def lengths(values: int | Range, tile: int) -> list[int]:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "target"),
-    [
-        (name, target)
-        for target in ("sm_90a", "sm_100a")
-        for name in KINDS
-        if target == "sm_90a" or "apart" not in name
-    ],
+    [(name, target) for target in ("sm_90a", "sm_100a") for name in KINDS if target == "sm_90a" or "apart" not in name],
 )
 def test_every_batch_is_right(name: str, target: str) -> None:
     kind, made = KINDS[name], compiled(name, target)

@@ -175,9 +175,7 @@ def _in_parts_of_range(part: Part, target: Target) -> Callable[[Parts], float]:
     module = part.module
     for axis, values in the_program(module).run_time.items():
         module = with_range(module, axis, Range(values.least_launched, values.least_launched))
-    most, least = (
-        microseconds_in_parts(the_program(each), part.decisions, target) for each in (part.module, module)
-    )
+    most, least = (microseconds_in_parts(the_program(each), part.decisions, target) for each in (part.module, module))
     return lambda parts: math.sqrt(most(parts) * least(parts))
 
 
