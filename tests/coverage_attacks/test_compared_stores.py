@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.machine.protocol.test_value_identity import KERNEL
+from tests.machine.protocol.compared_store import KERNEL
 from tilewright.driver.check.check import check_text
 
 _LOOP = "mov.u32 %r11, 0; AGAIN: {body} add.u32 %r11, %r11, 1; setp.lt.u32 %p2, %r11, %r1; @%p2 bra AGAIN;"
