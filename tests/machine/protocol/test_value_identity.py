@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.machine.protocol.compared_store import KERNEL
+
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import launch_from_json
