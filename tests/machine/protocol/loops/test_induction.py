@@ -74,6 +74,16 @@ def test_two_periods_after_the_first_are_needed() -> None:
     assert repetition(_snapshots(r1=[0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]), ("%r1",)) is None
 
 
+def test_a_register_of_128_bits_repeats_where_both_halves_stay() -> None:
+    def snapshots(step: int) -> list[Snapshot]:
+        count = _snapshots(r1=list(range(40)))
+        wide = [np.full((32, 2), (7, 5 + step * index), np.uint64).view("V16")[:, 0] for index in range(40)]
+        return [{**each, "%q1": value} for each, value in zip(count, wide, strict=True)]
+
+    assert _found(snapshots(0)).steps == {"%r1": 1}
+    assert repetition(snapshots(1), ("%r1", "%q1")) is None
+
+
 def test_lanes_must_move_together() -> None:
     rows: list[Snapshot] = [{"%r1": np.arange(32, dtype=np.uint32) * index} for index in range(12)]
     assert repetition(rows, ("%r1",)) is None

@@ -171,12 +171,15 @@ def _repetition(columns: Mapping[str, npt.NDArray[np.int64]], period: int, found
 
 
 def _column(snapshots: Sequence[Snapshot], name: str) -> npt.NDArray[np.int64] | None:
-    """A register's values over the iterations, sign-extended, or None if it never had one."""
+    """A register's values over the iterations, sign-extended, or None if it never had one. One of 128 bits has two
+    values for each lane: where it moves, lanes do not gain the same."""
     if any(name not in snapshot for snapshot in snapshots):
         return None
     rows = [np.asarray(snapshot[name]) for snapshot in snapshots]
     if rows[0].dtype == np.bool_:
         return np.stack(rows).astype(np.int64)
+    if rows[0].dtype.itemsize > np.dtype(np.int64).itemsize:
+        return np.stack([np.ascontiguousarray(row).view(np.int64) for row in rows])
     return np.stack([row.view(f"i{row.dtype.itemsize}").astype(np.int64) for row in rows])
 
 
