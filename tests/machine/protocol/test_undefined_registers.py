@@ -77,3 +77,48 @@ def test_what_the_protocol_depends_on_is_unknown(body: str) -> None:
 def test_what_the_protocol_reads_is_refuted(body: str) -> None:
     kernel = check(body)
     assert kernel.verdict == "refuted" and kernel.errors[0].code == "MF003"
+
+
+OF_A_PRODUCT = """\
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry kernel(.param .u32 count) .reqntid 128
+{
+    .reg .pred %p<4>;
+    .reg .b32 %r<8>;
+    .reg .f32 %f<8>;
+    .reg .b64 %rd<4>;
+    .shared .align 1024 .b8 tiles[8192];
+    ld.param.u32 %r1, [count];
+    mov.u32 %r2, tiles;
+    mov.u32 %r3, %tid.x;
+    mad.lo.u32 %r4, %r3, 4, %r2;
+    st.shared.u32 [%r4], %r3;
+    fence.proxy.async;
+    bar.sync 0;
+    mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;
+    shr.u32 %r5, %r2, 4;
+    cvt.u64.u32 %rd1, %r5;
+    or.b64 %rd1, %rd1, 0x800080000;
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 bra NONE;
+    bar.sync 0;
+    mov.f32 %f5, 0f3F800000;
+    bra SUMMED;
+NONE:
+    mov.f32 %f5, %f0;
+SUMMED:
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd1, 1, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned;
+    wgmma.wait_group.sync.aligned 0;
+    st.shared.f32 [%r4+4096], %f5;
+    ret;
+}
+"""
+
+
+def test_a_register_that_an_accumulator_is_moved_to_on_another_way_is_written() -> None:
+    (kernel,) = check_text(OF_A_PRODUCT, "k.ptx").kernels
+    assert kernel.verdict == "proven", (kernel.reasons, kernel.errors)

@@ -28,7 +28,7 @@ from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.constant_words import load_address, may_read_constants
 from tilewright.machine.protocol.peeked_outcomes import PeekedOutcomes
 from tilewright.machine.protocol.several_devices import SUMS, as_own_access
-from tilewright.machine.protocol.slicing.slice import Slice
+from tilewright.machine.protocol.slicing.slice import Slice, tensor_registers
 from tilewright.machine.protocol.slicing.steering import steering
 from tilewright.machine.protocol.undefined_registers import UndefinedRegisters, may_be_unwritten
 from tilewright.machine.taint.lane_order import same_in_any_order
@@ -371,10 +371,8 @@ def _fill_registers(decoder: Decoder, sliced: Slice, slots: Mapping[str, int]) -
     """Registers outside the slice begin as zeros, those of asynchronous tensor operations aside: their first write is
     among the steps."""
     text = sliced.text
-    held: set[str] = set()
-    for position in sliced.touched:
-        held |= text.facts[position].writes
-    for name in text.declared - sliced.registers - held:
+    written = frozenset[str]().union(*(text.facts[position].writes for position in sliced.touched))
+    for name in text.declared - sliced.registers - (tensor_registers(text) & written):
         slot = slots.get(name)
         if slot is not None:
             decoder.static.append((slot, _zeros(decoder, slot)))

@@ -354,8 +354,8 @@ def parameters_read(text: Text, position: int) -> list[tuple[str, int]]:
     return [place for place in symbols_read(text.flow.instructions[position]) if place[0] in names]
 
 
-def _touched(text: Text, executed: Collection[int]) -> frozenset[int]:
-    """Dropped positions that read or write a register which an asynchronous tensor operation names."""
+def tensor_registers(text: Text) -> frozenset[str]:
+    """The registers that an asynchronous tensor operation names."""
     held: set[str] = set()
     for facts, instruction in zip(text.facts, text.flow.instructions, strict=True):
         if facts.kind == "matrix":
@@ -364,6 +364,12 @@ def _touched(text: Text, executed: Collection[int]) -> frozenset[int]:
                     held.update(registers_of(operand))
             if instruction.row.startswith("tcgen05.ld"):
                 held.update(facts.writes)
+    return frozenset(held)
+
+
+def _touched(text: Text, executed: Collection[int]) -> frozenset[int]:
+    """Dropped positions that read or write a register which an asynchronous tensor operation names."""
+    held = tensor_registers(text)
     return frozenset(
         position
         for position, facts in enumerate(text.facts)
