@@ -9,7 +9,7 @@ Checked by: tests/coverage_attacks/test_optional_parts.py.
 
 from __future__ import annotations
 
-import re
+from tests.coverage_attacks.kernel_parts import with_parts
 
 PARTS = {
     "BOUND": "max.s32 %r_k, %r_kt, 1; mul.lo.s32 %r_n, %r_tiles, %r_k; sub.s32 %r_b, %r_k, 1; ",
@@ -71,19 +71,11 @@ _BODY = (
     "add.s32 %r_i, %r_i, 1; setp.lt.s32 %p_m, %r_i, %r_n; @%p_m bra HEAD; OUT: END ret; "
 )
 _PARAMETERS = ".param .u64 a, .param .u64 out, .param .u64 words, .param .u32 kt, .param .u32 tiles"
-_LABEL = re.compile(r"\b([A-Z][A-Z0-9]*): ")
 
 
 def kernel(**parts: str) -> str:
     """The text with some of its parts replaced."""
-    body = _BODY
-    for name, part in (PARTS | parts).items():
-        body = re.sub(rf"\b{name} ", lambda _: part, body)  # noqa: B023
-    body = _LABEL.sub(r"\n\1:\n", body.replace("; ", ";\n"))
-    kinds = {"p": "pred", "r": "b32", "rd": "b64", "f": "f32"}
-    names = {(kind, name) for name, kind in re.findall(r"(%(p|rd|r|f)_\w+)", body)}
-    registers = "".join(f".reg .{kinds[kind]} {name};\n" for kind, name in sorted(names))
     return (
         ".version 8.0\n.target sm_90a\n.address_size 64\n.shared .align 1024 .b8 buf[13344];\n"
-        f".visible .entry flattened({_PARAMETERS})\n.reqntid 128, 1, 1\n{{\n{registers}{body}}}\n"
+        f".visible .entry flattened({_PARAMETERS})\n.reqntid 128, 1, 1\n{{\n{with_parts(_BODY, PARTS | parts)}}}\n"
     )

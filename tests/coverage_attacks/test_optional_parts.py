@@ -9,16 +9,11 @@ from __future__ import annotations
 import pytest
 
 from tests.coverage_attacks.flattened_tiles import PARTS, kernel
-from tilewright.base.verdict import Proven
-from tilewright.contract.rules.interpretations import Interpretations
+from tests.coverage_attacks.kernel_parts import is_proven_by_made_kernels
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import CheckOptions
-from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched, sliced_of
-from tilewright.driver.explore.segments.judge_segments import judge_segments
+from tilewright.driver.explore.judge_unlaunched import sliced_of
 from tilewright.driver.explore.segments.optional_part import optional_parts
-from tilewright.driver.launch.given_launch import PartialLaunch
-from tilewright.driver.launch.launch_shapes import launch_shapes
-from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.protocol.slicing.steering import steering
 
@@ -196,17 +191,7 @@ UNKNOWN_TWINS = frozenset[str]()
 
 def by_parts(parts: _Parts) -> bool:
     """Whether a kernel is proven by its episodes, without a look at the kernel as a whole."""
-    module = read(kernel(**parts), "attack.ptx")
-    (its_kernel,) = module.kernels
-    (shape,) = launch_shapes(module, its_kernel).likely
-
-    def explored(made: Module, made_kernel: Kernel) -> UnlaunchedJudgement:
-        return judge_unlaunched(
-            made, made_kernel, Interpretations(), shape=shape, ends=lambda _finding: True, only_proof=True
-        )
-
-    found = judge_segments(module, its_kernel, shape, PartialLaunch(), explored)
-    return found is not None and isinstance(found.verdict, Proven)
+    return is_proven_by_made_kernels(kernel(**parts))
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -8,16 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.coverage_attacks.kernel_parts import is_proven_by_made_kernels
 from tests.coverage_attacks.tiles_of_groups import PARTS, kernel
-from tilewright.base.verdict import Proven
-from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.driver.check.check import check_text
-from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
-from tilewright.driver.explore.segments.judge_segments import judge_segments
-from tilewright.driver.launch.given_launch import PartialLaunch
-from tilewright.driver.launch.launch_shapes import launch_shapes
-from tilewright.frontends.ptx.ast import Kernel, Module
-from tilewright.frontends.ptx.reader import read
 
 _ODD = "xor.b32 %r_c0, %r_c0, 1; "
 _OTHER = "setp.ne.u32 %p_w, %r_warp, 0; "
@@ -181,17 +174,7 @@ first tile does, and what is more than the launches that are made cover."""
 
 def by_stretches(parts: dict[str, str]) -> bool:
     """Whether a kernel is proven by its stretches, without a look at the kernel as a whole."""
-    module = read(kernel(**parts), "attack.ptx")
-    (its_kernel,) = module.kernels
-    (shape,) = launch_shapes(module, its_kernel).likely
-
-    def explored(made: Module, made_kernel: Kernel) -> UnlaunchedJudgement:
-        return judge_unlaunched(
-            made, made_kernel, Interpretations(), shape=shape, ends=lambda _finding: True, only_proof=True
-        )
-
-    found = judge_segments(module, its_kernel, shape, PartialLaunch(), explored)
-    return found is not None and isinstance(found.verdict, Proven)
+    return is_proven_by_made_kernels(kernel(**parts))
 
 
 @pytest.mark.parametrize("name", PAIRS)

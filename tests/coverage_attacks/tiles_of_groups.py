@@ -8,7 +8,7 @@ Checked by: tests/coverage_attacks/test_segments.py.
 
 from __future__ import annotations
 
-import re
+from tests.coverage_attacks.kernel_parts import with_parts
 
 PARTS = {
     "FIRST": "",
@@ -51,19 +51,11 @@ _BODY = (
     "@%p_group bra HEAD; END: LAST ret; "
 )
 _PARAMETERS = ".param .u64 sizes, .param .u64 data, .param .u64 out, .param .u64 more, .param .u32 groups"
-_LABEL = re.compile(r"\b([A-Z][A-Z0-9]*): ")
 
 
 def kernel(**parts: str) -> str:
     """The text with some of its parts replaced."""
-    body = _BODY
-    for name, part in (PARTS | parts).items():
-        body = re.sub(rf"\b{name} ", lambda _: part, body)  # noqa: B023
-    body = _LABEL.sub(r"\n\1:\n", body.replace("; ", ";\n"))
-    kinds = {"p": "pred", "r": "b32", "rd": "b64"}
-    names = {(kind, name) for name, kind in re.findall(r"(%(p|rd|r)_\w+)", body)}
-    registers = "".join(f".reg .{kinds[kind]} {name};\n" for kind, name in sorted(names))
     return (
         ".version 8.0\n.target sm_90a\n.address_size 64\n.shared .align 16 .b8 buf[8192];\n"
-        f".visible .entry grouped({_PARAMETERS})\n.reqntid 64, 1, 1\n{{\n{registers}{body}}}\n"
+        f".visible .entry grouped({_PARAMETERS})\n.reqntid 64, 1, 1\n{{\n{with_parts(_BODY, PARTS | parts)}}}\n"
     )
