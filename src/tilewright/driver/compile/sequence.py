@@ -18,7 +18,7 @@ tests/driver/compile/test_sequence.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Literal
@@ -26,7 +26,7 @@ from typing import Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.size import Range, Size, computed
+from tilewright.base.size import Size, computed
 from tilewright.base.span import Span
 from tilewright.driver.compile.met import Met
 from tilewright.driver.compile.walked import walk_of
@@ -44,22 +44,21 @@ from tilewright.synth.cascade.sums.register_sum import ComputedBefore
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.copied_together import copied_together
 from tilewright.synth.cut.factors_before import factors_before
+from tilewright.synth.cut.few_places import ends_of_few, microseconds_over_range
 from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.cut.split import splits
 from tilewright.synth.cut.time import (
-    Parts,
     array_bytes,
     busy_multiprocessors,
     least_microseconds,
     microseconds,
-    microseconds_in_parts,
     shares_of_work,
 )
 from tilewright.synth.cut.widened_before import widened_before
 from tilewright.synth.decide import decide
-from tilewright.synth.empty_axes import cases_of_range, empty_words, parts_of_range, with_range, without_empty_axes
+from tilewright.synth.empty_axes import cases_of_range, empty_words, parts_of_range, without_empty_axes
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
@@ -74,10 +73,6 @@ _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
 _WORTH_PARTS = 0.96
 """The same of parts of its axis: both are estimated as walks alike, or by the bytes of device memory."""
-_FEW, _FEWER = 0.75, 4
-"""Of the multiprocessors, those that have a tile of the most places of a batch that are few; and so many times fewer
-places are served by a kernel of their own. A policy: of parts that suit the least, the most have so many times as many
-as needed."""
 _OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "asserts")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
 
@@ -138,7 +133,9 @@ def _with_few_in_parts(module: ModuleOp, target: Target, wanted: Wanted) -> tupl
     """The parts of a program; where one kernel serves a batch of a range, and few places of it leave multiprocessors
     idle, with others before that are launched for these: in parts of the axis that it walks."""
     parts = _chain(module, target, wanted)
-    ends = [] if wanted.cut is not None or _is_decided(wanted) else _ends_of_few(parts, target)
+    ends = list[tuple[str, int]]()
+    if len(parts) == 1 and wanted.cut is None and not _is_decided(wanted):
+        ends = ends_of_few(the_program(parts[0].module), parts[0].decisions, target)
     pieces, rest, here = list[tuple[ModuleOp, Size]](), module, 1
     for axis, end in ends:
         (few, is_few), (rest, is_more) = parts_of_range(rest, axis, end)
@@ -151,32 +148,6 @@ def _with_few_in_parts(module: ModuleOp, target: Target, wanted: Wanted) -> tupl
             return parts
         found += [replace(each, launched=there) for each in in_parts]
     return (*found, *(replace(each, launched=here) for each in _chain(rest, target, wanted))) if found else parts
-
-
-def _ends_of_few(parts: Sequence[Part], target: Target) -> list[tuple[str, int]]:
-    """Of a walk that does more than sum, and an axis of its batch that has a range: up to how many places leave so many
-    multiprocessors idle that its parts may be quicker, and more of them."""
-    found: list[tuple[str, int]] = []
-    if len(parts) != 1 or not isinstance(parts[0].decisions, CascadeDecisions) or parts[0].decisions.sums_alone:
-        return found
-    program, decisions = the_program(parts[0].module), parts[0].decisions
-    for axis, values in program.run_time.items():
-        if axis in decisions.batch and not found:
-            of_place = shares_of_work(program, decisions, target) / values.most
-            most = int(target.limit("device.multiprocessors") * _FEW / of_place)
-            while (end := min(most, values.most - values.multiple_of)) >= values.least_launched:
-                found.insert(0, (axis, end - end % values.multiple_of))
-                most = end // _FEWER
-    return found
-
-
-def _in_parts_of_range(part: Part, target: Target) -> Callable[[Parts], float]:
-    """What `microseconds_in_parts` says; of batches of a range the mean of the least and the most."""
-    module = part.module
-    for axis, values in the_program(module).run_time.items():
-        module = with_range(module, axis, Range(values.least_launched, values.least_launched))
-    most, least = (microseconds_in_parts(the_program(each), part.decisions, target) for each in (part.module, module))
-    return lambda parts: math.sqrt(most(parts) * least(parts))
 
 
 def decided_anew(parts: Sequence[Part], target: Target, wishes: Mapping[str, Wanted]) -> tuple[Part, ...]:
@@ -561,7 +532,7 @@ def _offered(
         launched = (the_program(part.module), part.decisions, target)
         idle = busy_multiprocessors(*launched) < _WORTH * most
         for form in (module, *joined_forms(program)) if idle else ():
-            in_parts = _in_parts_of_range(part, target)
+            in_parts = microseconds_over_range(part.module, part.decisions, target)
             yield from ((form, cut) for cut in splits(the_program(form), most / shares_of_work(*launched), in_parts))
     elif (cut := apart(program)) is not None:
         yield module, cut
